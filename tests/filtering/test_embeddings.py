@@ -26,6 +26,7 @@ from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
 from wdsflow.models.processes import _models_at
 from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
@@ -561,3 +562,29 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
         assert grown.select(kept).equals(table(scored, shard).select(kept))
         assert grown.column_names == at_once.column_names
         assert grown.select([*kept, "embedded", words, first]).equals(at_once.select([*kept, "embedded", words, first]))
+
+
+def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip, source, tmp_path):
+    out, text = tmp_path / "out", similarity(clip)
+    half, column = Recipe(scores=(text,), images="jpg", precision="bf16"), Recipe(scores=(text,)).scores[0]
+    score_shards(source, out, half, HERE)
+    scores = json.loads((out / "_wdsflow" / "run.json").read_text())["scores"]
+    ((_, identity),) = scores.items()
+    assert identity["settings"]["precision"] == "bf16"
+    assert {model["settings"]["precision"] for model in identity["models"]} == {"bf16"}
+    plain = replace(half, precision="auto")  # fp32 on a CPU
+    with pytest.raises(Differs, match=r"holds a score with --precision bf16; this run has --precision fp32$"):
+        score_shards(source, out, plain, HERE)
+    assert score_shards(source, out, half, HERE).resumed == 2
+    more = replace(half, scores=("caption_words",), precision="bf16")  # without a model nothing depends on it
+    assert score_shards(source, out, more, HERE).resumed == 0
+    cut = cut_shards(source, tmp_path / "cut", out, Recipe(where=f"{column} > -2", images="jpg"), HERE)
+    assert cut.total("kept") > 0
+    recorded = json.loads((tmp_path / "cut" / "_wdsflow" / "run.json").read_text())
+    ((_, identity),) = recorded["scores"].items()
+    assert identity["settings"]["precision"] == "bf16"
+    score_shards(source, tmp_path / "fp32", plain, HERE)
+    found = json.loads((tmp_path / "fp32" / "_wdsflow" / "run.json").read_text())
+    assert "precision" not in found["recipe"]
+    ((_, identity),) = found["scores"].items()
+    assert identity["settings"]["precision"] == "fp32"

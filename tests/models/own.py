@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -67,6 +68,28 @@ class Letters(BatchScore):
     def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
         """Count."""
         return [loaded * sum(letter.isalpha() for letter in text) for text in batch]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paced(BatchScore):
+    """The number of the process that runs; the process that made the file ``SLOW`` takes 20 times as long."""
+
+    name: ClassVar[str] = "paced"
+    inputs: ClassVar[Any] = "caption"
+
+    def load(self, device: str) -> Any:
+        """Be the slow one if no other is."""
+        try:
+            with open(os.environ["SLOW"], "x") as file:
+                file.write(str(os.getpid()))
+        except FileExistsError:
+            return 0.005
+        return 0.1
+
+    def score(self, loaded: Any, batch: Sequence[Any]) -> Sequence[int]:
+        """Wait."""
+        time.sleep(loaded)
+        return [os.getpid()] * len(batch)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -151,7 +151,7 @@ def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_p
 def test_a_killed_model_process_is_asked_again():
     before = living_children()
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        models = RemoteModels(processes.place.addresses, processes.place.key)
         model = own.Letters().models()[0]
         assert models.map(model, ["abc"]) == [3]
         children = living_children(before)
@@ -169,7 +169,7 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     vowels = import_module("beside").Vowels()
     with ModelProcesses("cpu") as processes:
-        models = RemoteModels(processes.place.addresses[0], processes.place.key)
+        models = RemoteModels(processes.place.addresses, processes.place.key)
         assert models.map(vowels.models()[0], ["a house"]) == [4]
         models.close()
 
@@ -244,7 +244,7 @@ def test_several_who_ask_at_once_get_their_own():
         wrong = []
 
         def ask(number):
-            models = RemoteModels(processes.place.addresses[0], processes.place.key)
+            models = RemoteModels(processes.place.addresses, processes.place.key)
             found = [models.map(model, ["x" * number, "y" * length]) for length in range(1, 40)]
             models.close()
             wrong.extend(each for length, each in enumerate(found, 1) if each != [number, length])

@@ -30,6 +30,7 @@ class Process:
 
     def __init__(self, address: str, *script: list[Any]) -> None:
         self.asked: list[Any] = []
+        self.address = address
         self._script = list(script)
         self._listener = Listener(address, "AF_UNIX", authkey=KEY)
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -69,7 +70,7 @@ def address() -> Iterator[str]:
 def mapped(address: str, items: list[Any], *script: list[Any]) -> tuple[Any, list[Any]]:
     """Return what becomes of items, and what was asked for."""
     process = Process(address, *script)
-    models = RemoteModels(address, KEY)
+    models = RemoteModels([address], KEY)
     try:
         found: Any = models.map(MODEL, items)
     except ModelError as error:
@@ -81,7 +82,7 @@ def mapped(address: str, items: list[Any], *script: list[Any]) -> tuple[Any, lis
 
 def test_outputs_come_in_order_over_one_connection(address: str) -> None:
     assert mapped(address, ["a", "bb"], [Begun(), LETTERS]) == ([1, 2], [NEW, [["a", "bb"], []]])
-    assert RemoteModels(address, KEY).map(MODEL, []) == []
+    assert RemoteModels([address], KEY).map(MODEL, []) == []
 
 
 BOTH = [["a", "bb"], []]
@@ -136,7 +137,7 @@ def test_an_error_of_the_model_is_raised(address: str) -> None:
 
 def test_what_cannot_be_sent_is_an_error_and_the_next_request_has_a_new_connection(address: str) -> None:
     process = Process(address, [Begun(), LETTERS], [Begun(), LETTERS])
-    models = RemoteModels(address, KEY)
+    models = RemoteModels([address], KEY)
     assert models.map(MODEL, ["a"]) == [1]
     with pytest.raises(ModelError, match=r"what a score asks a model for, or its answer, cannot be sent: .*lambda"):
         models.map(MODEL, [lambda: None])
@@ -150,12 +151,12 @@ def test_models_are_prepared_again_by_the_process_that_comes_next(address: str) 
     prepared = PreparedModels(("a line",), ())
     for ends in range(4):
         process = Process(address, *[[Begun(), END]] * ends, [Begun(), prepared])
-        assert RemoteModels(address, KEY).prepare([MODEL]) == prepared
+        assert RemoteModels([address], KEY).prepare([MODEL]) == prepared
         assert process.asked == [NEW, "prepare"] * (ends + 1)
         process.close()
     process = Process(address, *[[Begun(), END]] * 5)
     with pytest.raises(ModelError, match="ended, 5 times: is there memory for them"):
-        RemoteModels(address, KEY).prepare([MODEL])
+        RemoteModels([address], KEY).prepare([MODEL])
     process.close()
 
 
@@ -164,14 +165,14 @@ def test_a_process_that_does_not_come_is_waited_for_and_then_given_up(
 ) -> None:
     monkeypatch.setattr(processes, "_PATIENCE", 0.2)
     with pytest.raises(ModelError, match="the process that runs models does not answer"):
-        RemoteModels(address, KEY).map(MODEL, ["a"])
+        RemoteModels([address], KEY).map(MODEL, ["a"])
     ended_mark(address).touch()
     with pytest.raises(ModelError, match="ended again and again without an output"):
-        RemoteModels(address, KEY).map(MODEL, ["a"])
+        RemoteModels([address], KEY).map(MODEL, ["a"])
     ended_mark(address).unlink()
 
     monkeypatch.setattr(processes, "_PATIENCE", 600.0)
-    models, found = RemoteModels(address, KEY), []
+    models, found = RemoteModels([address], KEY), []
     asking = threading.Thread(target=lambda: found.append(models.map(MODEL, ["a"])))
     asking.start()
     process = Process(address, [Begun(), LETTERS])

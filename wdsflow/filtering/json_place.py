@@ -8,7 +8,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.filtering.deciding.program import Program, program_of
-from wdsflow.filtering.recipe.recipe import Recipe, canonical
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.where.tokens import nearest
 from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
@@ -163,7 +163,7 @@ def with_captions(
         place = str(picked or (found.place if found else CAPTIONS))
         recipe = replace(recipe, captions=place)
         line = f"--captions auto: {found or place}" if tars else ""
-    if not (earlier and canonical(recipe.to_dict()) == canonical(earlier)):
+    if not (earlier and canonical(recorded(recipe)) == canonical(earlier)):
         check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
     return recipe, line
 

@@ -12,6 +12,7 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
+from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.source.base import SourceError, local_folder
@@ -176,8 +177,9 @@ def _scored_first(
     adding = ""
     if kind == "score" and not options.restart:
         recipe, adding = _with_earlier(recipe, layout)
+    recipe, line_on_precision = _with_precision(recipe, options)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
-    say_all(options, filter(None, (adding, line_on_captions)))
+    say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
     embedded = _reuse(ledger, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
@@ -213,6 +215,23 @@ def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
     more = [score for score in recipe.scores if score not in earlier]
     line = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
     return replace(recipe, scores=(*earlier, *more)), line
+
+
+def _with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
+    """Return the recipe with the precision in which its models run, and a line if it is not fp32.
+
+    On a cluster "auto" is fp32: which GPUs its nodes have is not known yet.
+    """
+    scores = program_of(recipe).scores.items()
+    if not any(
+        hasattr(score, "precision") and dict(call.settings).get("precision", "auto") == "auto" for call, score in scores
+    ):
+        return replace(recipe, precision="auto"), ""
+    if recipe.precision != "auto":
+        return recipe, ""
+    if options.engine != "local" or not computes_bf16(options.device):
+        return replace(recipe, precision="fp32"), ""
+    return replace(recipe, precision="bf16"), "models run in bf16 on this GPU; --precision fp32 is exact, and slower"
 
 
 def _reuse(

@@ -16,12 +16,12 @@ from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_row import read_about
-from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest
+from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
 from wdsflow.memory.sizes import format_size, parse_size
-from wdsflow.models.loaded import ModelPlace
+from wdsflow.models.loaded import WINDOW, ModelPlace
 from wdsflow.models.processes import ModelProcesses, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
@@ -85,16 +85,18 @@ def engine_for(
     cluster: Cluster | None,
     *,
     scores: bool,
+    window: int = WINDOW,
 ) -> Engine[ShardTask]:
     """Return the engine of a run.
 
     ``urls``: shards to process. ``locks``: descriptors that workers of this machine hold. ``cluster``: the cluster,
-    None for this machine. ``scores``: whether any are computed. Raises ValueError if memory is not enough for one
-    worker, EngineError if no worker can start.
+    None for this machine. ``scores``: whether any are computed. ``window``: bytes of items that a worker sends to models
+    together; it holds two. Raises ValueError if memory is not enough for one worker, EngineError if no worker can start.
     """
     image = parse_size(recipe.image_memory)
     if cluster is None:
-        workers = share_memory(options.memory, options.workers, len(urls), image, usual_processes(urls))
+        own = BASE + 2 * (window - WINDOW)
+        workers = share_memory(options.memory, options.workers, len(urls), image, usual_processes(urls), own)
         if not workers:
             return OwnProcess(run_shard)
         here = options.workers is None and program_of(recipe).is_safe(scores=scores)
@@ -152,7 +154,7 @@ class Pass:
         self.asked = {
             "kind": self.kind,
             "wdsflow": version.__version__,
-            "recipe": self.recipe.to_dict(),
+            "recipe": recorded(self.recipe),
             **program_of(self.recipe).identities(),
             "urls": self.urls,
             "names": self.names,
@@ -165,7 +167,7 @@ class Pass:
     def identity(self) -> str:
         """The digest by which a later run decides whether a shard is done."""
         identities = program_of(self.recipe).identities()
-        return digest({"recipe": self.recipe.to_dict(), **identities, "kind": self.kind, "sources": self.sources})
+        return digest({"recipe": recorded(self.recipe), **identities, "kind": self.kind, "sources": self.sources})
 
     def shards(self) -> list[tuple[int, str, str]]:
         """Return number, url and name of the shards of this run's slice."""
@@ -230,10 +232,20 @@ class Pass:
             return
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
-            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), self._models(stack, todo))
+            models = self._models(stack, todo)
+            tasks = self._tasks(todo, parse_size(self.recipe.image_memory), models)
             cluster = self.cluster or stack.enter_context(joined(options))
             locks = [lock.fd for lock in record.locks] if record is not None else []
-            engine = engine_for(self.recipe, self.layout, options, urls, locks, cluster, scores=self.scored is None)
+            engine = engine_for(
+                self.recipe,
+                self.layout,
+                options,
+                urls,
+                locks,
+                cluster,
+                scores=self.scored is None,
+                window=models.window,
+            )
             report_shard = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
             guard = BrokenRunGuard(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
@@ -263,7 +275,7 @@ class Pass:
         if not models or self.scored is not None or apart:
             return place
         if options.workers == 0:
-            lines = models_at(place, 0).prepare(first).lines
+            lines = models_at(place).prepare(first).lines
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
             lines, place = processes.prepare(first), processes.place

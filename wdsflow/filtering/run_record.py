@@ -74,7 +74,8 @@ def scores_of(run: Mapping[str, object]) -> tuple[str, ...]:
 
 def _without_scores(run: Mapping[str, object]) -> object:
     recipe = run.get("recipe")
-    return {**recipe, "scores": []} if isinstance(recipe, dict) else recipe
+    # The identity of each score has its precision.
+    return {**recipe, "scores": [], "precision": ""} if isinstance(recipe, dict) else recipe
 
 
 def _agree(old: object, new: object) -> bool:
@@ -90,10 +91,10 @@ def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> I
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
         adds = not found_any and before.get("kind") == "score"  # other scores are added to the existing ones
-        for name in (each for each in new if not (adds and each == "scores")):
-            if canonical(old.get(name)) != canonical(new[name]):
+        for name in (each for each in (*new, *({"precision"} - new.keys())) if not (adds and each == "scores")):
+            if canonical(old.get(name)) != canonical(new.get(name)):
                 found_any = True
-                yield _option(name, old.get(name), defaults), _option(name, new[name], defaults)
+                yield _option(name, old.get(name), defaults), _option(name, new.get(name), defaults)
     for name in ("urls", "quarantine"):
         if canonical(before.get(name)) != canonical(asked.get(name)):
             found_any = True
@@ -119,6 +120,8 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
     """Return a setting of a recipe as the option that sets it."""
     if name == "pilot":
         return "a measured order of terms" if value else "no measured order"
+    if name == "precision":
+        return f"--precision {value or 'fp32'}"
     option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
     if name == "stages":
         return f"stages {canonical(value)}" if value else "no stages"

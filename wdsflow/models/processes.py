@@ -20,11 +20,11 @@ from wdsflow.engines.peer import Peer, receive, send
 from wdsflow.engines.retries import LOADS, NOT_BEGUN, SERVERS, ItemTrials
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.device import check_cap, choose
-from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ServerSetup, ended_mark, worked_mark
+from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ServerSetup, ended_mark, load_of, worked_mark
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.model_score import Model
 
-from .loaded import LoadedModels, ModelError, ModelPlace, PreparedModels
+from .loaded import WINDOW, LoadedModels, ModelError, ModelPlace, PreparedModels, window_of
 
 # A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of the time of a small
 # CLIP. Other C libraries ignore these names. Memory is returned only when it is short: see HostDevice.release.
@@ -32,14 +32,18 @@ _ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": 
 # An idle thread would spin and occupy the core of a decoder: with another busy process on two cores, EasyOCR's detector
 # takes five times as long.
 _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
+# For a GPU only windows of items pass through this memory. It is reused in one arena, so that threads that receive them
+# need not wait for new pages, and is returned if half a GiB lies idle, as after weights were loaded.
+_GPU = _ALLOCATOR | {"MALLOC_TRIM_THRESHOLD_": str(1 << 29), "MALLOC_ARENA_MAX": "1"}
 
 _PATIENCE = 120.0  # seconds that a process has to come back
 
 
 class Models(Protocol):
-    """Runs models on items. ``apart``: in another process, which may die without this one."""
+    """Runs models on items. ``apart``: in another process, which may die without this one. ``window``: see ModelPlace."""
 
     apart: bool
+    window: int
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
@@ -57,20 +61,24 @@ class _Died(Exception):
 
 
 class RemoteModels:
-    """Sends requests to the process at an address and to its successors; see ``retries``. For one thread at a time."""
+    """Sends each request to the least busy of the processes at some addresses, or of their successors; see ``retries``.
+
+    For one thread at a time.
+    """
 
     apart = True
 
-    def __init__(self, address: str, key: bytes) -> None:
-        self._address, self._key = address, key
-        self._connection: socket.socket | None = None
+    def __init__(self, addresses: Sequence[str], key: bytes, window: int = WINDOW) -> None:
+        self._addresses, self._key, self.window = tuple(addresses), key, window
+        self._connections: dict[str, socket.socket] = {}
+        self._turn = os.getpid()  # of equally busy ones, workers begin with different ones
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
-        """Load models and try the largest item of each. Raises ModelError."""
+        """Load models at the first address and try the largest item of each. Raises ModelError."""
         deaths = 0
         for _ in range(NOT_BEGUN):
             try:
-                found: PreparedModels = self._ask(Ask("prepare", (tuple(models),)))
+                found: PreparedModels = self._ask(self._addresses[0], Ask("prepare", (tuple(models),)))
             except _Died as died:
                 deaths += died.at != "unbegun"
                 if deaths == LOADS:
@@ -82,10 +90,11 @@ class RemoteModels:
     def map(self, model: Model, items: Sequence[Any]) -> list[Any]:
         """Return an output or a Failure for each item, in order. Raises ModelError."""
         trials: ItemTrials[Any] = ItemTrials(len(items))
+        address = self._least_busy()
         while group := trials.next():
             alone = [0] if trials.alone else []
             try:
-                trials.finished(self._ask(Ask("map", (model, [items[at] for at in group], alone))))
+                trials.finished(self._ask(address, Ask("map", (model, [items[at] for at in group], alone))))
             except _Died as died:
                 if trials.died(died.at, Failure(POISONED, str(died))):
                     raise _cannot_load() from None
@@ -95,14 +104,20 @@ class RemoteModels:
         return trials.outputs()
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """Close the connections."""
+        while self._connections:
+            self._connections.popitem()[1].close()
 
-    def _ask(self, ask: Ask) -> Any:
+    def _least_busy(self) -> str:
+        """Return the address of the process with the fewest requests. Several workers may choose it at the same time."""
+        self._turn += 1
+        count = len(self._addresses)
+        order = [self._addresses[(self._turn + at) % count] for at in range(count)]
+        return min(order, key=load_of) if count > 1 else order[0]
+
+    def _ask(self, address: str, ask: Ask) -> Any:
         """Return the answer, or raise it if it is an error. Raises _Died."""
-        connection = self._connection or self._connect()
+        connection = self._connections.get(address) or self._connect(address)
         at: Literal["unbegun", "loading", "begun"] = "unbegun"
         try:
             send(connection, ask)
@@ -125,19 +140,19 @@ class RemoteModels:
     def __del__(self) -> None:
         self.close()
 
-    def _connect(self) -> socket.socket:
+    def _connect(self, address: str) -> socket.socket:
         end = time.monotonic() + _PATIENCE
-        while self._connection is None:
+        while address not in self._connections:
             try:
-                with Client(self._address, "AF_UNIX", authkey=self._key) as connection:
-                    self._connection = socket.socket(fileno=os.dup(connection.fileno()))
+                with Client(address, "AF_UNIX", authkey=self._key) as connection:
+                    self._connections[address] = socket.socket(fileno=os.dup(connection.fileno()))
             except (OSError, EOFError):
-                if ended_mark(self._address).exists():
+                if ended_mark(address).exists():
                     raise ModelError("the process that runs models ended again and again without an output") from None
                 if time.monotonic() > end:
                     raise ModelError("the process that runs models does not answer") from None
                 time.sleep(0.05)
-        return self._connection
+        return self._connections[address]
 
 
 def _cannot_load() -> ModelError:
@@ -161,13 +176,13 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
-        self.place = ModelPlace(addresses, key, device, memory)
+        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices))
 
     def prepare(self, models: Sequence[Model]) -> tuple[str, ...]:
         """Load models on all devices, try the largest item of each, and return a line about each. Raises ModelError."""
         lines: tuple[str, ...] = ()
         for process in self._processes:
-            with closing(RemoteModels(process.setup.address, process.setup.key)) as asked:
+            with closing(RemoteModels([process.setup.address], process.setup.key)) as asked:
                 prepared = asked.prepare(models)
             lines += prepared.lines
             self.place = replace(self.place, facts=prepared.facts)
@@ -213,20 +228,20 @@ class _ModelProcess:
 
     def _start(self) -> Peer:
         peer = Peer(
-            "from wdsflow.models.server import serve; serve()", environment=_CPU if self.setup.device == "cpu" else {}
+            "from wdsflow.models.server import serve; serve()", environment=_CPU if self.setup.device == "cpu" else _GPU
         )
         with suppress(OSError):
             peer.send(self.setup)
         return peer
 
 
-def models_at(place: ModelPlace, number: int) -> Models:
-    """Return the runner of a shard's models, which a worker process keeps. Raises ModelError."""
+def models_at(place: ModelPlace) -> Models:
+    """Return what runs models at a place; a worker process keeps it for all its shards. Raises ModelError."""
     if place.apart is not None:
-        return models_at(_started(place, place.apart, os.getpid()).place, number)
+        return models_at(_started(place, place.apart, os.getpid()).place)
     for model, facts in place.facts:
         model.recall(facts)
-    return _models_at(place, place.address(number), os.getpid())
+    return _models_at(place, os.getpid())
 
 
 @lru_cache(maxsize=1)
@@ -241,7 +256,7 @@ def _started(place: ModelPlace, models: tuple[Model, ...], _: int) -> ModelProce
 
 
 @lru_cache(maxsize=16)
-def _models_at(place: ModelPlace, address: str | None, _: int) -> Models:
-    if address is not None:
-        return RemoteModels(address, place.key)
+def _models_at(place: ModelPlace, _: int) -> Models:
+    if place.addresses:
+        return RemoteModels(place.addresses, place.key, place.window)
     return LoadedModels(choose(place.device)[0], place.memory)

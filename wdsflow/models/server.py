@@ -1,6 +1,7 @@
 """The process of one device: it runs the requests of all workers, one after the other."""
 
 import contextlib
+import math
 import os
 import pickle
 import queue
@@ -21,7 +22,9 @@ from wdsflow.memory.batching.device import prepare_environment
 
 from .loaded import LoadedModels, ModelError
 
-_HELD = 2  # requests: one runs, one is ready
+# Requests: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes up to 80 MiB as it arrives and 128
+# MiB of pinned memory, 0.6 GiB together.
+_HELD, _GPU_HELD = 2, 3
 LOST = 70  # exit status: this process can no longer use its device
 
 
@@ -70,6 +73,48 @@ def ended_mark(address: str) -> Path:
     return Path(f"{address}.ended")
 
 
+def load_of(address: str) -> float:
+    """Return how many requests wait or run in the process at an address; infinity if none can be sent there now."""
+    if not os.path.exists(address) or ended_mark(address).exists():  # it is being replaced, or it will not be
+        return math.inf
+    try:
+        return int(_load_mark(address).read_bytes())
+    except (OSError, ValueError):  # it is starting
+        return 0.0
+
+
+def _load_mark(address: str) -> Path:
+    return Path(f"{address}.load")
+
+
+class _Load:
+    """A context of a request: the requests that wait or run are counted in a file, for ``load_of``."""
+
+    def __init__(self, address: str) -> None:
+        self._file = os.open(_load_mark(address), os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+        self._lock, self._count = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self._add(1)
+
+    def __exit__(self, *_: object) -> None:
+        self._add(-1)
+
+    def _add(self, more: int) -> None:
+        with self._lock:
+            self._count += more
+            os.pwrite(self._file, b"%8d" % self._count, 0)
+
+
+class _Desk(NamedTuple):
+    """Shared by the threads that receive requests."""
+
+    asked: "queue.SimpleQueue[_Waiting]"
+    models: LoadedModels
+    room: threading.Semaphore
+    load: _Load
+
+
 def serve() -> None:
     """Receive a ``ServerSetup`` from the parent process, then answer requests until that ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
@@ -79,11 +124,13 @@ def serve() -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(setup.address)  # of a process before this one
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
-    asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
-    when_gone(line, partial(_end, setup.address))
-    threading.Thread(target=_accept, args=(listener, asked), daemon=True).start()
-
     models, worked = LoadedModels(setup.device, setup.memory), False
+    asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
+    room = threading.Semaphore(_GPU_HELD if setup.device.startswith("cuda") else _HELD)
+    desk = _Desk(asked, models, room, _Load(setup.address))
+    when_gone(line, partial(_end, setup.address))
+    threading.Thread(target=_accept, args=(listener, desk), daemon=True).start()
+
     while True:
         waiting = asked.get()
         try:
@@ -126,8 +173,7 @@ def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
             waiting.done.set()
 
 
-def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
-    room = threading.Semaphore(_HELD)
+def _accept(listener: Listener, desk: _Desk) -> None:
     while True:
         with contextlib.suppress(
             OSError, EOFError, AuthenticationError
@@ -135,24 +181,24 @@ def _accept(listener: Listener, asked: "queue.SimpleQueue[_Waiting]") -> None:
             with listener.accept() as connection:
                 asking = socket.socket(fileno=os.dup(connection.fileno()))
             try:
-                threading.Thread(target=_listen, args=(asking, asked, room), daemon=True).start()
+                threading.Thread(target=_listen, args=(asking, desk), daemon=True).start()
             except (RuntimeError, MemoryError):  # no memory for a thread: workers connect again
                 asking.close()
 
 
-def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: threading.Semaphore) -> None:
+def _listen(asking: socket.socket, desk: _Desk) -> None:
     """Receive requests; while enough of them are held, further ones stay with their workers."""
     with asking, contextlib.suppress(OSError, EOFError):
         while select.select([asking], [], []):
-            with room:
+            with desk.load, desk.room:
                 try:
-                    ask = receive(asking)
+                    ask = _staged(receive(asking), desk.models)
                 except (ImportError, AttributeError) as error:
                     text = f"the process that runs models cannot import what it is asked for: {error}"
                     send(asking, ModelError(text))
                     continue
                 waiting = _Waiting(ask, asking, threading.Event(), [])
-                asked.put(waiting)
+                desk.asked.put(waiting)
                 waiting.done.wait()
             try:
                 send(asking, waiting.answer[0])
@@ -161,10 +207,17 @@ def _listen(asking: socket.socket, asked: "queue.SimpleQueue[_Waiting]", room: t
             del waiting, ask  # otherwise its items stay in memory until the next request
 
 
+def _staged(ask: Ask, models: LoadedModels) -> Ask:
+    if ask.what != "map":
+        return ask
+    model, items, alone = ask.arguments
+    return Ask("map", (model, models.staged(model, items), alone))
+
+
 def _end(address: str) -> None:
     """End because the parent process has ended."""
     with contextlib.suppress(OSError):  # a killed parent could not
-        for mark in (worked_mark(address), ended_mark(address)):
+        for mark in (worked_mark(address), ended_mark(address), _load_mark(address)):
             mark.unlink(missing_ok=True)
         os.unlink(address)
         os.rmdir(os.path.dirname(address))

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 _OF_LOADERS = ("loader-", "first-batch", "fidelity")
+_ON_A_GPU = Path(__file__).with_name("on_a_gpu.md")  # by hand, from what scripts/gpu_check printed on another machine
 
 INTRODUCTION = """\
 # Benchmarks
@@ -129,7 +130,7 @@ def write_page(result: dict[str, Any], page: Path) -> None:
             text += f"\n{about}\n{_table(rows)}"
     if of_loaders:
         text += f"\n{LOADERS}\n{_table(of_loaders)}\n{_notes(of_loaders)}"
-    page.write_text(text)
+    page.write_text(f"{text}\n{_ON_A_GPU.read_text()}")
 
 
 def _table(entries: list[dict[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """What a part of the check found."""
 
+import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,20 +22,30 @@ class Finding:
 
 @dataclass(frozen=True)
 class Setting:
-    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing."""
+    """The input of all parts. ``device``: "cpu" or "cuda:0". ``quick``: small sizes, whose figures say nothing.
+
+    ``seconds``: about how long each rate is measured. ``end``: when all must have ended, by ``time.monotonic``.
+    """
 
     device: str
     folder: str  # for shards and weights
     quick: bool = False
+    seconds: float = 8.0
+    end: float = float("inf")
 
     @property
     def cuda(self) -> bool:
         """Whether there is a GPU to look at."""
         return self.device.startswith("cuda")
 
+    @property
+    def left(self) -> float:
+        """Seconds until all must have ended."""
+        return self.end - time.monotonic()
+
 
 class Missing(Exception):
-    """A package that a part needs is not installed, or there is no GPU for it."""
+    """A package that a part needs is not installed, or there is no GPU for it, or no time."""
 
 
 def needs(*modules: str) -> None:

@@ -4,39 +4,50 @@ import argparse
 import json
 import platform
 import subprocess
-import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from . import others, recovery, similarity
+from . import feeding, others, recovery, similarity, towers
 from .finding import Finding, Missing, Setting
 
 NO_GPU = 3  # exit status
-PARTS: dict[str, Callable[[Setting], list[Finding]]] = {
+PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {  # the most important first
+    "throughput": similarity.throughput,
     "recovery": recovery.recovery,
     "two-processes": recovery.two_processes,
-    "segments": recovery.expandable_segments,
     "cap": similarity.cap,
-    "throughput": similarity.throughput,
-    "text": others.text_detection,
+    "compiled": towers.compiled,
+    "towers": towers.towers,
+    "feed": feeding.feed,
     "random": others.random_states,
-    "feed": others.feed,
+    "segments": recovery.expandable_segments,
+    "text": others.text_detection,
 }
+USUAL = tuple(PARTS)[:8]
+# They measure no rate and want company on the device; the compiler is done when the others have ended.
+_TOGETHER = {"recovery", "two-processes", "cap", "compiled"}
+_SHORTEST = 4.0  # seconds; with less left no part begins
 
 
 def main(arguments: Sequence[str]) -> int:
     """Check; return 0 if every goal was met."""
     parser = argparse.ArgumentParser(prog="scripts/gpu_check", description="Check wdsflow on a machine with a GPU.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; none means all")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; by default all but the last two"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--folder", metavar="FOLDER", help="keep shards and weights there (2 GB)")
     parser.add_argument("--cpu", action="store_true", help="run what can be run without a GPU")
     parser.add_argument("--quick", action="store_true", help="small sizes: to try the script, not to measure")
+    parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="measure each rate for about so long")
+    parser.add_argument("--limit", type=float, default=230.0, metavar="S", help="end after about so long, however far")
     options = parser.parse_args(arguments)
+    begun = time.monotonic()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     device = "cpu" if options.cpu else _device()
@@ -44,30 +55,44 @@ def main(arguments: Sequence[str]) -> int:
         print("There is no GPU that PyTorch sees here: nothing was checked. --cpu runs what can be run without one.")
         return NO_GPU
     with tempfile.TemporaryDirectory(prefix="wdsflow-gpu-") as passing:
-        setting = Setting(device, str(Path(options.folder or passing).absolute()), options.quick)
-        result = {**about(device), "quick": options.quick, "parts": check(setting, options.parts or list(PARTS))}
-    print(f"\n{table(result)}")
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+        folder = str(Path(options.folder or passing).absolute())
+        setting = Setting(device, folder, options.quick, options.seconds, begun + options.limit)
+        result: dict[str, Any] = {**about(device), "quick": options.quick, "parts": {}}
+
+        def found(part: str, finding: Finding) -> None:
+            result["parts"].setdefault(part, []).append(finding.to_dict())
+            print(f"{options.limit - setting.left:4.0f} s  {part}: {finding.what}: {finding.value}", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+        check(setting, options.parts or USUAL, found)
+    print(f"\n{table(result)}", flush=True)
     return 1 if any(row["met"] is False for rows in result["parts"].values() for row in rows) else 0
 
 
-def check(setting: Setting, names: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Run parts, and return the findings of each; what goes wrong in one is a goal missed by it alone."""
-    found: dict[str, list[dict[str, Any]]] = {}
+def check(setting: Setting, names: Sequence[str], found: Callable[[str, Finding], None]) -> None:
+    """Run parts, and pass on each finding at once."""
+    together = [name for name in names if name in _TOGETHER]
     for name in names:
-        print(f"{name} ... ", end="", flush=True, file=sys.stderr)
-        begun = time.perf_counter()
-        try:
-            findings = PARTS[name](setting)
-        except Missing as error:
-            findings = [Finding(name, f"left out: {error}")]
-        except Exception as error:  # noqa: BLE001 - the other parts are worth having
-            traceback.print_exc()
-            findings = [Finding(name, f"{type(error).__name__}: {error}"[:300], "", met=False)]
-        print(f"{time.perf_counter() - begun:.0f} s", file=sys.stderr)
-        found[name] = [finding.to_dict() for finding in findings]
-    return found
+        if name not in together:
+            _run(setting, name, found)
+        elif name == together[0]:
+            with ThreadPoolExecutor(len(together)) as pool:
+                list(pool.map(lambda each: _run(setting, each, found), together))
+
+
+def _run(setting: Setting, name: str, found: Callable[[str, Finding], None]) -> None:
+    """Run a part; what goes wrong in it is a goal missed by it alone."""
+    try:
+        if setting.left < _SHORTEST:
+            raise Missing(f"no time is left; --limit 600 has more, or run it alone: scripts/gpu_check {name}")
+        for finding in PARTS[name](setting):
+            found(name, finding)
+    except Missing as error:
+        found(name, Finding(name, f"left out: {error}"))
+    except Exception as error:  # noqa: BLE001 - the other parts are worth having
+        traceback.print_exc()
+        found(name, Finding(name, f"{type(error).__name__}: {error}"[:300], "", met=False))
 
 
 def about(device: str) -> dict[str, Any]:

@@ -1,10 +1,8 @@
-"""Smaller checks: EasyOCR's detector, random states, the feed."""
+"""Smaller checks: EasyOCR's detector, random states."""
 
 import io
-from pathlib import Path
 from typing import Any
 
-from ..small_shards import write_small_shards
 from .finding import Finding, Setting, needs
 
 _SIDE = 640
@@ -54,35 +52,6 @@ def random_states(setting: Setting) -> list[Finding]:
     return [
         Finding("random states of Python, numpy, PyTorch and the device", "same" if same else "differ", "same", same)
     ]
-
-
-def feed(setting: Setting) -> list[Finding]:
-    """Deliver batches, and put them on the device as a training loop does."""
-    needs("open_clip_train", "webdataset", "PIL")
-    import time
-
-    import torch
-
-    from ..bench.loading import Plan, loader
-
-    shards, samples = (2, 64) if setting.quick else (8, 2500)
-    paths = write_small_shards(Path(setting.folder, "feed"), shards, samples)
-    plan = Plan("rate", batch=16 if setting.quick else 256, workers=min(shards, 8), times=2)
-    data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
-    begun, seen, equal, waited = 0.0, 0, True, 0.0
-    for number, (images, texts) in enumerate(data):
-        if number == 1:  # after the start of the workers
-            begun, seen, waited = time.perf_counter(), 0, 0.0
-        before = time.perf_counter()
-        on_device = images.to(setting.device)
-        if setting.cuda:
-            torch.cuda.synchronize(setting.device)
-        waited += time.perf_counter() - before
-        equal = equal and torch.equal(on_device.cpu(), images) if number < 4 else equal
-        seen += len(texts)
-    rate = seen / (time.perf_counter() - begun)
-    told = f"{rate:,.0f} samples/s, {waited / (time.perf_counter() - begun):.0%} of the time spent on copies"
-    return [Finding("the feed, batches copied to the device", told, "the same pixels there", equal)]
 
 
 def _page() -> bytes:

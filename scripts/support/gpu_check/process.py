@@ -4,54 +4,86 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from ..environment import ROOT
 
-_PATIENCE = 900  # seconds
+_PATIENCE = 900.0  # seconds
+
+Call = tuple[Callable[..., Any], dict[str, Any]]  # a function of a module, and its arguments
 
 
 def run_at_once(
-    calls: Sequence[tuple[Callable[..., Any], dict[str, Any]]], environment: Mapping[str, str] | None = None
+    calls: Sequence[Call], environment: Mapping[str, str] | None = None, patience: float = _PATIENCE
 ) -> list[Any]:
-    """Return what functions of modules return, each called in a process of its own."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "support.gpu_check.process",
-                f"{do.__module__}:{do.__name__}",
-                json.dumps(arguments),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
-        )
-        for do, arguments in calls
-    ]
-    try:
-        printed = [process.communicate(timeout=_PATIENCE)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    """Return the results of functions, each called in a process of its own. Raises RuntimeError if one fails."""
+    with _started(calls, environment, patience) as processes:
+        printed = [process.communicate()[0] for process in processes]
     for process, (do, _) in zip(processes, calls, strict=True):
         if process.returncode:
-            raise RuntimeError(f"{do.__name__} ended with {process.returncode}")
+            raise RuntimeError(_ended(do, process.returncode))
     return [json.loads(each.splitlines()[-1]) for each in printed]
 
 
+def results_of(call: Call, patience: float = _PATIENCE) -> Iterator[Any]:
+    """Yield the results of a generator, called in a process of its own, as they come. Raises RuntimeError if it fails."""
+    with _started([call], None, patience) as (process,):
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield json.loads(line)
+        if process.wait():
+            raise RuntimeError(_ended(call[0], process.returncode))
+
+
+@contextmanager
+def _started(
+    calls: Sequence[Call], environment: Mapping[str, str] | None, patience: float
+) -> "Iterator[list[subprocess.Popen[str]]]":
+    path = os.pathsep.join([str(ROOT), str(ROOT / "scripts"), os.environ.get("PYTHONPATH", "")])
+    given = {**os.environ, **(environment or {}), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "support.gpu_check.process"]
+    processes = [
+        subprocess.Popen(
+            [*command, f"{do.__module__}:{do.__name__}", json.dumps(arguments)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=given,
+        )
+        for do, arguments in calls
+    ]
+    timer = threading.Timer(max(1.0, min(patience, _PATIENCE)), _end_all, [processes])
+    timer.start()
+    try:
+        yield processes
+    finally:
+        timer.cancel()
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _end_all(processes: "list[subprocess.Popen[str]]") -> None:
+    for process in processes:
+        process.kill()
+
+
+def _ended(do: Callable[..., Any], status: int) -> str:
+    return f"{do.__name__} did not end in time" if status == -9 else f"{do.__name__} ended with {status}"
+
+
 def main(name: str, arguments: str) -> None:
-    """Call a function; print what it returns as one line of JSON."""
+    """Call a function; print each of its results, or the only one, as a line of JSON."""
     from wdsflow.memory.batching.device import prepare_environment
 
     prepare_environment()
     module, _, function = name.partition(":")
-    print(json.dumps(getattr(import_module(module), function)(**json.loads(arguments))))
+    found = getattr(import_module(module), function)(**json.loads(arguments))
+    for each in found if isinstance(found, Iterator) else [found]:
+        print(json.dumps(each), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,26 +25,27 @@ class Item(NamedTuple):
 
 def recovery(setting: Setting) -> list[Finding]:
     """Run random items under a cap, with and without the CPU to fall back on."""
-    rounds, count = (2, 400) if setting.quick else (6, 2000)
-    [found] = run_at_once(
-        [(stream, {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds})]
-    )
-    return [_finding("random items under a memory cap", found)]
+    rounds, count = (2, 400) if setting.quick else (2, 600)
+    arguments = {"device": setting.device, "cap": cap_of(setting), "count": count, "rounds": rounds}
+    [found] = run_at_once([(stream, arguments)], patience=setting.left)
+    return [finding("random items under a memory cap", found)]
 
 
 def two_processes(setting: Setting) -> list[Finding]:
     """Run two streams on one device at the same time, with unequal caps."""
-    rounds, count = (1, 400) if setting.quick else (4, 2000)
+    rounds, count = (1, 400) if setting.quick else (2, 500)
     cap = cap_of(setting)
     same = {"device": setting.device, "count": count, "rounds": rounds}
-    found = run_at_once([(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})])
+    found = run_at_once(
+        [(stream, {**same, "cap": cap}), (stream, {**same, "cap": cap // 5, "seed": 7})], patience=setting.left
+    )
     names = ("the larger of two processes on one device", "the smaller of two processes on one device")
-    return [_finding(name, each) for name, each in zip(names, found, strict=True)]
+    return [finding(name, each) for name, each in zip(names, found, strict=True)]
 
 
 def expandable_segments(setting: Setting) -> list[Finding]:
     """Run the same items with segments that can grow and without, and look at what lies idle between."""
-    rounds, count = (1, 400) if setting.quick else (4, 3000)
+    rounds, count = (1, 400) if setting.quick else (2, 1000)
     if not (setting.cuda or setting.quick):
         raise Missing("needs a GPU")
     findings = []
@@ -58,9 +59,9 @@ def expandable_segments(setting: Setting) -> list[Finding]:
         }
         value = f"expandable_segments:{state}"
         environment = {"PYTORCH_ALLOC_CONF": value, "PYTORCH_CUDA_ALLOC_CONF": value}
-        [found] = run_at_once([(stream, arguments)], environment)
+        [found] = run_at_once([(stream, arguments)], environment, setting.left)
         name = f"segments {'expandable' if state == 'True' else 'of fixed size'}"
-        findings.append(_finding(name, found))
+        findings.append(finding(name, found))
         if setting.cuda:
             held = found["expandable"] is (state == "True")
             findings.append(Finding(f"{name}: the setting took effect", str(held), "yes", held))
@@ -68,13 +69,16 @@ def expandable_segments(setting: Setting) -> list[Finding]:
 
 
 def cap_of(setting: Setting) -> int:
-    """Return the bytes that a stream may take: a twelfth of the GPU, and little of it where the CPU plays one."""
+    """Return the bytes that a stream may take: at most a twelfth of the GPU, and little where the CPU plays one.
+
+    After each error the cache is emptied, and as many bytes are mapped again, which takes a second for some GiB.
+    """
     if not setting.cuda:
         return 64 * _MIB
     import torch
 
     total = int(torch.cuda.get_device_properties(setting.device).total_memory)
-    return min(512 * _MIB if setting.quick else 6 << 30, total // 12)
+    return min(512 * _MIB if setting.quick else 1 << 30, total // 12)
 
 
 def stream(device: str, cap: int, count: int, rounds: int, seed: int = 0, *, fitting: bool = False) -> dict[str, Any]:
@@ -165,7 +169,8 @@ def _expandable(device: str) -> bool | None:
     return any(told) if told else None
 
 
-def _finding(what: str, found: dict[str, Any]) -> Finding:
+def finding(what: str, found: dict[str, Any]) -> Finding:
+    """Say what became of the items of a stream."""
     told = (
         f"{found['items']:,} items in {found['batches']:,} batches, {found['out_of_memory']:,} out of memory,"
         f" {found['failed']:,} failed, {found['wrong']} wrong; {found['seconds']:.1f} s"

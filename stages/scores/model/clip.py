@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from wdsflow.memory.precision import Precision, used
+
 from ..base import SEEN_PIXELS, Value, bare, versions_of
 from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
 from .clip_tokens import LOCAL, By, clip_item, named
-from .model_score import Model, Output, Precision, Request, local_path, source_of, while_unchanged
+from .model_score import Model, Output, Request, local_path, source_of, while_unchanged
 from .pictures import Flip, PictureScore, Prepare, Reduce, names_of, reduced
 
 if TYPE_CHECKING:
@@ -55,12 +57,13 @@ def embedding_key(view: "View", request: Request) -> str:
 class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
-    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them.
+    ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them. ``precision``
+    "auto" is that of the run: see ``Recipe.precision``.
     """
 
     model: str = "ViT-B-32-quickgelu"
     pretrained: str = "openai"
-    precision: Precision = "fp32"
+    precision: Precision = "auto"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +79,7 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
 
     def tower(self, kind: Callable[..., T], **settings: object) -> T:
         """Return a model of this score's weights."""
-        return kind(model=self.model, pretrained=self.pretrained, precision=self.precision, **settings)
+        return kind(model=self.model, pretrained=self.pretrained, precision=used(self.precision), **settings)
 
     def main_model(self) -> ClipImage:
         return self.tower(ClipImage)
@@ -104,8 +107,8 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
 
     def _given(self, *names: str) -> tuple[tuple[str, Setting], ...]:
         """Return the model's settings, and those of ``names`` that differ from their defaults."""
-        own = {item.name: item.default for item in fields(self)}
-        values = {name: getattr(self, name) for name in ("precision", *names) if name in own}
+        own = {item.name: item.default for item in fields(self)} | {"precision": "fp32"}
+        values = {"precision": used(self.precision)} | {name: getattr(self, name) for name in names if name in own}
         given = {name: value for name, value in values.items() if value != own[name]}
         return tuple(sorted({**given, "model": self.model, "pretrained": self.pretrained}.items()))
 

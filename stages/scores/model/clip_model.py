@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 from weakref import WeakValueDictionary
 
+from wdsflow.memory.precision import UsedPrecision
+
 from .clip_tokens import LOCAL, By, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
-from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, Precision, local_path, source_of
-from .pictures import Geometry, area
+from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, local_path, source_of
+from .pictures import Geometry, area, joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +51,7 @@ class Preprocess(TypedDict):
 class Clip:
     """A loaded model on a device; freed when no longer referenced."""
 
-    def __init__(self, model: "CLIP", precision: Precision, device: str, preprocess: Preprocess) -> None:
+    def __init__(self, model: "CLIP", precision: UsedPrecision, device: str, preprocess: Preprocess) -> None:
         import torch
         from open_clip import get_input_dtype
 
@@ -64,14 +66,20 @@ class Clip:
         """Return embeddings of length 1, float32 (n, d), for an array (n, 3, height, width) of uint8."""
         import torch
 
-        pixels = torch.from_numpy(batch).to(self.device).float().div_(255).sub_(self.mean).div_(self.std)
+        pixels = (
+            torch.from_numpy(batch).to(self.device, non_blocking=True).float().div_(255).sub_(self.mean).div_(self.std)
+        )
         return self._unit(self.model.encode_image(pixels.to(self.dtype or pixels.dtype)))
 
     def texts(self, batch: "Tokens") -> "Embeddings":
         """Return the same for tokens (n, up to the context length): see ``TextTower``."""
         import torch
 
-        return self._unit(self.text(torch.from_numpy(batch).to(self.device).long()))
+        tokens = torch.from_numpy(batch).to(self.device).long()
+        if self.device.startswith("cuda"):  # fewer shapes, of which kernels for masks prefer multiples of 8
+            room = max(0, self.text.context - tokens.shape[1])
+            tokens = torch.nn.functional.pad(tokens, (0, min(-tokens.shape[1] % 8, room)))
+        return self._unit(self.text(tokens))
 
     def _unit(self, features: "torch.Tensor") -> "Embeddings":
         import torch
@@ -79,7 +87,7 @@ class Clip:
         return torch.nn.functional.normalize(features.float(), dim=-1).cpu().numpy()
 
 
-def load_clip(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     """Return a model, the same object as long as it is referenced. Raises ValueError, and errors of OpenCLIP.
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights or checkpoint of open_clip_train; it may be "" if
@@ -93,13 +101,14 @@ def load_clip(model: str, pretrained: str, precision: Precision, device: str) ->
         return clip
 
 
-def trims(model: str, pretrained: str, precision: Precision) -> bool:
+def trims(model: str, pretrained: str, precision: UsedPrecision) -> bool:
     """Return whether a model that is loaded on some device skips the padding of captions."""
     return any(clip.text.trims for key, clip in list(_loaded.items()) if key[:3] == (model, pretrained, precision))
 
 
-def _load(model: str, pretrained: str, precision: Precision, device: str) -> Clip:
+def _load(model: str, pretrained: str, precision: UsedPrecision, device: str) -> Clip:
     import open_clip
+    import torch
 
     name, path = full_name(model), local_path(pretrained)
     if name.startswith(LOCAL) and path is not None:
@@ -113,7 +122,20 @@ def _load(model: str, pretrained: str, precision: Precision, device: str) -> Cli
     expected = open_clip.get_model_preprocess_cfg(net)
     if _geometry(expected) != _geometry(preprocess):
         raise ValueError(f"{model}: pictures were to be prepared as {preprocess}, but it was made for {expected}")
+    dtype = open_clip.get_input_dtype(precision)
+    if dtype is not None and dtype != torch.float32 and device.startswith("cuda"):
+        normalise_in(dtype, net)
     return Clip(net.eval().to(device), precision, device, {**preprocess, **expected})
+
+
+def normalise_in(dtype: "torch.dtype", net: "CLIP") -> None:
+    """Let layers normalise half floats without copies in fp32: on CUDA, PyTorch's kernel itself computes in fp32."""
+    import torch
+    from open_clip.transformer import LayerNormFp32
+
+    for module in net.modules():
+        if type(module) is LayerNormFp32:
+            module.to(dtype).__class__ = torch.nn.LayerNorm
 
 
 def clip_source(model: str, pretrained: str) -> ModelSource | None:
@@ -201,7 +223,7 @@ class ClipModel(Model, packages=("torch", "open_clip_torch", "timm")):
 
     model: str
     pretrained: str
-    precision: Precision = "fp32"
+    precision: UsedPrecision = "fp32"
 
     def load(self, device: str) -> Loaded:
         return load_clip(self.model, self.pretrained, self.precision, device)
@@ -226,9 +248,9 @@ class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages
     """The image tower: from pictures of ``Prepare`` to embeddings, float32 of length 1."""
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
-        import numpy as np
-
-        return list(loaded.images(np.stack(batch)))
+        pixels = joined(batch)
+        assert pixels is not None  # ``Prepare`` makes all of one shape
+        return list(loaded.images(pixels))
 
     def facts(self) -> Preprocess:
         return clip_preprocess(self.model, self.pretrained)

@@ -8,8 +8,10 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wdsflow.memory.precision import UsedPrecision
+
 from ..pixels import decoded
-from .model_score import Loaded, ModelFact, Precision, local_path
+from .model_score import Loaded, ModelFact, local_path
 from .pictures import Flip, Geometry, Prepare, Scale, mirrored
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def where(name: str) -> dict[str, str]:
     return {"pretrained_model_name_or_path": name, **({"revision": revision} if revision else {})}
 
 
-def load_model(kind: str, name: str, precision: Precision, device: str) -> Loaded:
+def load_model(kind: str, name: str, precision: UsedPrecision, device: str) -> Loaded:
     """Return a model of one of transformers' classes, ready to run. Code of a repository is never run.
 
     Raises ValueError if weights are missing: they would be random.

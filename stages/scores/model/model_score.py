@@ -27,7 +27,6 @@ Item = Any  # picklable: an array, bytes, a string, a tuple of these
 Output = Any  # picklable: usually an array of float32 or a number
 Loaded = Any  # the result of ``load``: a network, with all that ``run`` needs
 Facts = Any  # of one kind of models; picklable
-Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class ModelSource(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ...imaging.decoders import upright
 from ..base import ScoreError, Value, bare
@@ -150,6 +150,23 @@ def area(picture: "Pixels") -> int:
 def names_of(found: Sequence[Pair]) -> list[str]:
     """Return the fields in pairs, each once."""
     return list(dict.fromkeys(name for _text, names in found for name in names))
+
+
+def joined(batch: "Sequence[object]") -> "NDArray[Any] | None":
+    """Return pictures of one shape as one array (n, ...); a view if they lie one after the other in memory.
+
+    That is how the process of a model receives them. The view is valid while ``batch`` is held. None for other items.
+    """
+    import numpy as np
+
+    arrays = [each for each in batch if isinstance(each, np.ndarray) and each.ndim > 2]
+    if not arrays or len(arrays) < len(batch) or len({(each.shape, each.dtype) for each in arrays}) > 1:
+        return None
+    first, size = arrays[0], arrays[0].nbytes
+    starts = [each.__array_interface__["data"][0] for each in arrays if each.flags.c_contiguous]
+    if starts and starts == [starts[0] + at * size for at in range(len(arrays))]:
+        return np.lib.stride_tricks.as_strided(first, (len(arrays), *first.shape), (size, *first.strides))
+    return np.stack(arrays)
 
 
 def reduced(values: Sequence[float], reduce: Reduce) -> float:

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import count
 from typing import Any, ClassVar
 
+from wdsflow.memory.precision import Precision, UsedPrecision, used
+
 from ..base import SEEN_PIXELS, ScoreError, Value, bare
 from ..sample_view import View
 from . import hub
@@ -21,7 +23,6 @@ from .model_score import (
     ModelScore,
     ModelSource,
     Output,
-    Precision,
     Request,
     local_path,
     source_of,
@@ -37,7 +38,7 @@ class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
     facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # for decoders
 
     model: str
-    precision: Precision = "fp32"
+    precision: UsedPrecision = "fp32"
 
     def load(self, device: str) -> Loaded:
         return hub.load_model(self.loads, self.model, self.precision, device)
@@ -208,13 +209,13 @@ class ImageTextMatch(
     """
 
     model: str = "Salesforce/blip-itm-base-coco"
-    precision: Precision = "fp32"
+    precision: Precision = "auto"
     caption: str = ""
     reduce: Reduce = "mean"
     flip: Flip = ""
 
     def main_model(self) -> ImageTextMatcher:
-        return ImageTextMatcher(model=self.model, precision=self.precision)
+        return ImageTextMatcher(model=self.model, precision=used(self.precision))
 
     def requests(self, view: View) -> list[Request]:
         """Return a request for each pair, caption by caption."""
@@ -264,11 +265,11 @@ class Classify(TransformerScore, PictureScore, name="classify", subject="image",
 
     model: str = "nsfw"
     label: str = ""
-    precision: Precision = "fp32"
+    precision: Precision = "auto"
     reduce: Reduce = "mean"
 
     def main_model(self) -> ImageClassifier:
-        return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=self.precision)
+        return ImageClassifier(model=PRESETS.get(self.model, (self.model,))[0], precision=used(self.precision))
 
     def _label(self) -> str:
         return self.label or PRESETS.get(self.model, ("", ""))[1]
@@ -303,7 +304,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
     model: str = ""
     label: str = ""
     max_tokens: int = 512
-    precision: Precision = "fp32"
+    precision: Precision = "auto"
     caption: str = ""
 
     def __post_init__(self) -> None:
@@ -314,7 +315,7 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
             )
 
     def main_model(self) -> TextClassifier:
-        return TextClassifier(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
+        return TextClassifier(model=self.model, precision=used(self.precision), max_tokens=self.max_tokens)
 
     def requests(self, view: View) -> list[Request]:
         hub.label_index(self.model, self.label)  # raises if there is no such label
@@ -345,7 +346,7 @@ class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perpl
 
     model: str = "openai-community/gpt2"
     max_tokens: int = 512
-    precision: Precision = "fp32"
+    precision: Precision = "auto"
     caption: str = ""
 
     def __post_init__(self) -> None:
@@ -354,7 +355,7 @@ class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perpl
             raise ValueError("caption_perplexity needs model='org/name' or a folder; max_tokens must be at least 2")
 
     def main_model(self) -> LanguageModel:
-        return LanguageModel(model=self.model, precision=self.precision, max_tokens=self.max_tokens)
+        return LanguageModel(model=self.model, precision=used(self.precision), max_tokens=self.max_tokens)
 
     def item(self, text: str) -> Item:
         import numpy as np

@@ -38,7 +38,16 @@ from .compare_samples import add_resolved, resolve
 from .outcomes import count as count_outcomes
 from .program import Program, program_of
 
-_OF_SCORES = ("images", "captions", "image_memory", "image_token", "video_token", "chunk_end", "media_root")
+_OF_SCORES = (
+    "images",
+    "captions",
+    "image_memory",
+    "image_token",
+    "video_token",
+    "chunk_end",
+    "media_root",
+    "precision",
+)
 
 
 class StagedLedger(LedgerError):

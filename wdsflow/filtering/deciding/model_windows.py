@@ -24,8 +24,6 @@ from .outcomes import BrokenScoreGuard
 from .program import Program, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
-# Bytes of items; 139 pictures for a CLIP: larger batches are not faster, and each worker has two windows.
-_MOST_BYTES = 20 << 20
 
 _Place = tuple[int, Model, object]  # of an item: its sample, model and key
 
@@ -41,8 +39,9 @@ class _Pending(NamedTuple):
 
 @dataclass
 class _Window:
-    """Samples that are sent to the models together."""
+    """Samples that are sent to the models together. ``most``: bytes of their items."""
 
+    most: int
     samples: int = 0
     pending: list[_Pending] = field(default_factory=list)
     items: dict[_Place, object] = field(default_factory=dict)
@@ -71,7 +70,7 @@ class _Window:
 
     @property
     def full(self) -> bool:
-        return self.samples >= _MOST_SAMPLES or self.weight >= _MOST_BYTES
+        return self.samples >= _MOST_SAMPLES or self.weight >= self.most
 
 
 class Modelled(AbstractContextManager["Modelled"]):
@@ -86,7 +85,7 @@ class Modelled(AbstractContextManager["Modelled"]):
     ) -> None:
         self._program, self._models, self._mark, self._guard = program, models, mark, guard
         self._embeddings = embeddings if embeddings.in_use else None
-        self._window = _Window()
+        self._window = _Window(models.window)
         self._asked: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed it, the sample being read would be quarantined.
         self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
@@ -108,7 +107,7 @@ class Modelled(AbstractContextManager["Modelled"]):
     def turn(self) -> None:
         """Request this window, finish the one before, and begin the next. Two turns finish all collected samples."""
         before, window = self._asked, self._window
-        self._asked, self._window = None, _Window()
+        self._asked, self._window = None, _Window(self._models.window)
         if window.pending:
             asked: Future[None] | None = None
             if self._other is None:

@@ -14,7 +14,7 @@ from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.evaluate_predicate import Judgement
-from wdsflow.filtering.where.known_facts import FACTS, RankPercent
+from wdsflow.filtering.where.known_facts import RankPercent, score_of
 from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.where.predicate_planner import plan_by
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
@@ -36,7 +36,7 @@ from wdsflow.stages.scores.base import (
 )
 from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScore, described, rows_of, scalar
 from wdsflow.stages.scores.sample_view import View, ViewOptions
-from wdsflow.stages.scores.score_catalog import SCORES, all_scores, make_score
+from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import check_installed
 
 V = TypeVar("V")
@@ -155,13 +155,13 @@ class Program:
         self._where = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
         wanted = self._where.calls if self._where else ()
-        self.scores = {call: _made(call) for call in dict.fromkeys((*wanted, *asked))}
+        self.scores = {call: score_of(call, recipe.precision) for call in dict.fromkeys((*wanted, *asked))}
         # Ranks are computed from other scores: of all samples, or of those that the other terms keep.
         self.ranks: dict[Call, RankedNumber] = {
             call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
         }
         for call, number in self.ranks.items():
-            self.scores |= {each: _made(each) for each in number.calls if each not in self.scores}
+            self.scores |= {each: score_of(each, recipe.precision) for each in number.calls if each not in self.scores}
             if self.scores[call].settings()["among"] == "all" or call in asked:
                 asked += number.calls
         for score in self.scores.values():
@@ -386,12 +386,6 @@ class Program:
         for call in calls:
             if call in self._ways and call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)
-
-
-def _made(call: Call) -> Score:
-    if call.name in all_scores():
-        return make_score(call.name, **dict(call.settings))
-    return FACTS[call.name](**dict(call.settings))
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from wdsflow.memory.precision import Precision
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
 from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
@@ -96,6 +97,12 @@ class Recipe:
         "With --resize: fast decodes a JPEG at a half, a quarter or an eighth, while that is one and a half times the size wanted. exact: at full size.",
         panel=OUTPUT,
     )
+    # In the recipe because outcomes must not depend on the machine: "auto" is replaced before a run is recorded.
+    precision: Precision = option(
+        "auto",
+        "Precision of CLIPs and models of transformers, unless a score sets its own. auto: bf16 on GPUs of compute capability 8.0 or more, otherwise fp32.",
+        panel=MACHINES,
+    )
     pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
@@ -128,10 +135,16 @@ class Recipe:
         plain = {item.name: getattr(self, item.name) for item in fields(self)}
         lists = {name: list(getattr(self, name)) for name in ("scores", "keep", "near")}
         given = {name: texts for name, texts in lists.items() if texts or name == "scores"}
-        return {name: plain[name] for name in plain if name not in {"keep", "near"}} | {
+        unset = {"keep", "near"} | ({"precision"} if self.precision == "auto" else set())
+        return {name: plain[name] for name in plain if name not in unset} | {
             "stages": written_stages(self.stages),
             **given,
         }
+
+
+def recorded(recipe: Recipe) -> dict[str, object]:
+    """Return a recipe as a run records it: fp32 is left out, the precision of all runs before there was a choice."""
+    return {name: value for name, value in recipe.to_dict().items() if (name, value) != ("precision", "fp32")}
 
 
 def shrinker_of(recipe: Recipe) -> Shrinker | None:

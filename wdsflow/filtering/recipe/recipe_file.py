@@ -173,7 +173,7 @@ def _model() -> "type[BaseModel]":
     """Return the pydantic model of a recipe; created on demand, because importing pydantic is slow."""
     from pydantic import ConfigDict, Field, create_model
 
-    plain, parts = Recipe().to_dict(), dict[str, object]()
+    plain, parts = {**Recipe().to_dict(), "precision": Recipe.precision}, dict[str, object]()
     for each in fields(Recipe):
         kind = list[object] if each.name == "stages" else list[str] if each.name in _LISTS else each.type
         about = each.metadata["option"].help if "option" in each.metadata else _HELP[each.name]

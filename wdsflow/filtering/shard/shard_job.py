@@ -250,7 +250,7 @@ class _Job:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
-        return Modelled(program, models_at(task.models, task.shard), self.mark, guard, embeddings)
+        return Modelled(program, models_at(task.models), self.mark, guard, embeddings)
 
     def _read(
         self,

@@ -2,14 +2,17 @@
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from wdsflow.filtering.where.values import Call
+from wdsflow.memory.precision import Precision, used
 from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import DatasetScore, Kind, Score, ScoreError, TextScore, Tier, Value
+from wdsflow.stages.scores.score_catalog import all_scores, make_score
 from wdsflow.tables import Tables
 
 if TYPE_CHECKING:
@@ -179,3 +182,12 @@ class JsonTextFact(InJson):
 
 # Known without being in the catalog; a score of the same name takes precedence.
 FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)}
+
+
+def score_of(call: Call, precision: Precision) -> Score:
+    """Return the score that a call names, in the given precision if its model runs in one that it does not set."""
+    if call.name not in all_scores():
+        return FACTS[call.name](**dict(call.settings))
+    score = make_score(call.name, **dict(call.settings))
+    left_open = getattr(score, "precision", "") == "auto"
+    return replace(score, precision=used(precision)) if left_open else score  # type: ignore[call-arg]

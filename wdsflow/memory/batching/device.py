@@ -7,8 +7,9 @@ import glob
 import importlib.util
 import os
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,6 +80,7 @@ class HostDevice:
 
 _DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
+_FIRST_BF16 = 8.0  # compute capability of Ampere
 _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
 
 
@@ -118,6 +120,52 @@ def _visible() -> tuple[int, bool]:
 
     # By NVML if possible; torch.cuda.is_available() would start CUDA, and a forked child could not use it then.
     return torch.cuda.device_count(), torch.backends.mps.is_available()
+
+
+def computes_bf16(devices: str) -> bool:
+    """Return whether ``devices``, as for ``choose``, are CUDA devices that compute in bfloat16: capability 8.0 or more.
+
+    All visible GPUs must. NVIDIA's driver tells, through nvidia-smi: PyTorch would create a CUDA context to ask. False
+    without that command, as for AMD's GPUs. Raises ValueError for a device that does not exist.
+    """
+    if not all(name.startswith("cuda") for name in choose(devices)):
+        return False
+    command = ["nvidia-smi", "--query-gpu=uuid,compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+        capabilities = {uuid: float(capability) for uuid, capability in rows}
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return False
+    # Numbers are not looked up: CUDA may count GPUs in another order than nvidia-smi.
+    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    visible = [found for uuid, found in capabilities.items() if any(map(uuid.startswith, named))]
+    found = visible if len(visible) == len(named) and visible else list(capabilities.values())
+    return bool(found) and min(found) >= _FIRST_BF16
+
+
+@contextlib.contextmanager
+def current_device(name: str) -> Iterator[None]:
+    """Make a CUDA device the one that this thread's calls of PyTorch use; do nothing for others.
+
+    Attention runs without cuDNN, which PyTorch prefers on some GPUs: it plans anew for each shape of a batch, which took
+    half of the time of a small CLIP whose captions have many lengths.
+    """
+    if not name.startswith("cuda"):
+        yield
+        return
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    device: Any = torch.cuda.device(name)  # has incomplete types
+    with sdpa_kernel(kernels):
+        device.__enter__()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):  # of a lost device: the error of the block says so
+                device.__exit__(None, None, None)
 
 
 def open_device(name: str, memory: str | None = None) -> "HostDevice | TorchDevice":

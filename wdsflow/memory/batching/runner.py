@@ -136,6 +136,8 @@ def halve(costs: Sequence[int]) -> int:
 
 
 MOST_ITEMS, WASTE = 256, 1.2
+# A GPU computes some thousand tokens in the time in which the kernels of one batch are started.
+GPU_MOST_ITEMS, GPU_WASTE = 512, 1.5
 
 
 @dataclass

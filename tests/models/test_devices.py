@@ -1,0 +1,138 @@
+"""Several processes of models, and what a process does for a GPU, as far as it can be seen without one."""
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from tests.models import own, test_protocol
+from wdsflow.memory.batching.device import computes_bf16
+from wdsflow.models.processes import RemoteModels, _ModelProcess
+from wdsflow.models.server import Begun, ServerSetup, ended_mark, load_of
+from wdsflow.shards.scratch import make_scratch, remove_scratch
+from wdsflow.stages.scores.model.pictures import joined
+
+KEY = b"k" * 32
+
+
+def test_a_request_goes_where_the_fewest_wait(tmp_path):
+    folder = make_scratch(tmp_path, "models")
+    busy, idle = f"{folder}/0", f"{folder}/1"
+    script = [Begun(), test_protocol.LETTERS]
+    processes = test_protocol.Process(busy, script, script), test_protocol.Process(idle, script)
+    models, model = RemoteModels([busy, idle], KEY), own.Letters().models()[0]
+    try:
+        for waiting, address in (((3, 1), idle), ((3, 4), busy)):
+            for each, count in zip((busy, idle), waiting, strict=True):
+                Path(f"{each}.load").write_text(f"{count:8}")
+            sent = {each.address: len(each.asked) for each in processes}
+            assert models.map(model, ["abc"]) == [3]
+            assert [each.address for each in processes if len(each.asked) > sent[each.address]] == [address]
+        Path(f"{busy}.load").write_text("9")
+        ended_mark(idle).touch()  # it will not be replaced
+        assert models.map(model, ["abc"]) == [3]
+    finally:
+        models.close()
+        for process in processes:
+            process.close()
+        remove_scratch(folder)
+
+
+@pytest.mark.deep
+def test_the_faster_of_two_processes_gets_more_windows(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLOW", str(tmp_path / "slow"))
+    folder = make_scratch(tmp_path, "models")
+    processes = [_ModelProcess(ServerSetup(f"{folder}/{number}", KEY, "cpu", None)) for number in range(2)]
+    addresses = [process.setup.address for process in processes]
+    model = own.Paced().models()[0]
+    ran: list[int] = []
+    try:
+        for address in addresses:  # the first that loads is the slow one
+            RemoteModels([address], KEY).prepare([model])
+
+        def work() -> None:
+            models = RemoteModels(addresses, KEY)
+            for _ in range(12):
+                ran.extend(models.map(model, ["a"]))
+            models.close()
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        counts = sorted(ran.count(pid) for pid in set(ran))
+        assert sum(counts) == 36
+        slow = ran.count(int(Path(tmp_path / "slow").read_text()))
+        assert 1 <= slow <= 12
+        assert [load_of(address) for address in addresses] == [0, 0]
+        ended_mark(addresses[0]).touch()  # nothing is sent to a process that will not be replaced
+        again = RemoteModels(addresses, KEY)
+        assert len({again.map(model, ["a"])[0] for _ in range(4)}) == 1
+        again.close()
+    finally:
+        for process in processes:
+            process.end()
+        remove_scratch(folder)
+
+
+def test_pictures_in_one_piece_of_memory_are_not_copied():
+    whole = np.arange(4 * 3 * 5 * 7, dtype=np.uint8).reshape(4, 3, 5, 7)
+    one = joined(list(whole))
+    assert one is not None
+    assert np.shares_memory(one, whole)
+    for pictures in ([whole[1], whole[0]], [whole[0], whole[2]], [whole[0], whole[1].copy()], [whole[3]]):
+        found = joined(pictures)
+        assert found is not None
+        assert (found == np.stack(pictures)).all()
+    assert joined([]) is None
+    assert joined(["a", "b"]) is None
+    assert joined([whole[0], whole[0, :, :4]]) is None
+    assert joined([np.zeros(3, np.int32)] * 2) is None
+
+
+def listing(folder: Path, *rows: str) -> None:
+    """Put a command in the place of nvidia-smi, which prints these rows."""
+    file = folder / "nvidia-smi"
+    file.write_text("#!/bin/sh\n" + "".join(f"echo '{row}'\n" for row in rows))
+    file.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("rows", "visible", "expected"),
+    [
+        (["GPU-1a, 9.0"], None, True),
+        (["GPU-1a, 8.0", "GPU-2b, 7.5"], None, False),
+        (["GPU-1a, 8.0", "GPU-2b, 7.5"], "GPU-1", True),
+        (["GPU-1a, 8.0", "GPU-2b, 7.5"], "0", False),  # CUDA may count in another order
+        (["GPU-1a, 8.6"], "MIG-7", True),
+        (["no devices were found"], None, False),
+        ([], None, False),
+    ],
+)
+def test_half_precision_is_for_gpus_that_compute_in_it(tmp_path, monkeypatch, rows, visible, expected):
+    import torch
+
+    listing(tmp_path, *rows)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    else:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("wdsflow.memory.batching.device._DRIVERS", ("/dev/null",))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert computes_bf16("auto") is expected
+    assert computes_bf16("cpu") is False
+
+
+def test_without_nvidia_smi_models_keep_full_precision(tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("wdsflow.memory.batching.device._DRIVERS", ("/dev/null",))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert computes_bf16("cuda:0") is False

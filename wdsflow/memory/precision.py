@@ -1,0 +1,11 @@
+"""The precision in which a model computes."""
+
+from typing import Literal
+
+UsedPrecision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]  # a score's: "auto" leaves it to the run
+
+
+def used(precision: Precision) -> UsedPrecision:
+    """Return the precision in which a score's model runs; "auto" is fp32 where no run has decided."""
+    return "fp32" if precision == "auto" else precision
