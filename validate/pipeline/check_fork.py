@@ -14,7 +14,7 @@ _CODE = "P329"
 METHODS = ("fork", "spawn", "forkserver")
 
 
-def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, *, unique_keys: bool) -> CheckResult:
+def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
     """Return whether a loader works with each start method; a loader without workers is tried with two."""
     facts = base.facts
     if facts.own_method:
@@ -28,7 +28,7 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, *, uni
         return CheckResult("fork", "it sets the start method itself: no other is used")
     by_text: dict[str, list[str]] = {}
     for method, run in zip(METHODS, found, strict=True):
-        texts = _failures(run) or _differences(again, found[0], run, unique_keys)
+        texts = _failures(run) or _differences(again, found[0], run, unique_keys=request.unique_keys)
         for text in texts:
             by_text.setdefault(text, []).append(method)
     severity: Severity = "error" if facts.workers else "warning"
@@ -53,7 +53,7 @@ def _failures(run: LoaderRun) -> list[str]:
     return [run.failure]
 
 
-def _differences(again: LoaderRun, first: LoaderRun, run: LoaderRun, unique_keys: bool) -> list[str]:
+def _differences(again: LoaderRun, first: LoaderRun, run: LoaderRun, *, unique_keys: bool) -> list[str]:
     """Return how a run differs from the first one, by fork, as far as two runs by fork are alike."""
     if run is first or again.how != "ended" or first.how != "ended" or not all([*first.whole, *run.whole]):
         return []

@@ -11,7 +11,7 @@ from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
-from .rows import Row, flat, identifying, identity, shown
+from .rows import Row, flat, identifying, identity, such_as
 
 _WRONG, _NONE = "P327", "P328"
 _NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")  # what differs between places
@@ -26,21 +26,20 @@ class Expected(NamedTuple):
     later: Ids  # in the next epoch
 
 
-def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, *, unique_keys: bool) -> CheckResult:
+def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
     """Return whether a loader resumes.
 
     Args:
         runs: starts the runs.
         request: the run of ``base``, over three epochs.
         base: an undisturbed run.
-        unique_keys: see ``identifying``.
     """
     facts = base.facts
     if facts.stateful is None:
         line = f"{facts.lines['reads']}: " if facts.lines.get("reads") else ""
         text = f"{line}{facts.kind} has no state_dict: this loader cannot resume, an interrupted epoch begins again"
         return CheckResult("resume", text, (LoaderFault(_NONE, text, "warning"),))
-    return _Resume(runs, request, base, unique_keys).result()
+    return _Resume(runs, request, base).result()
 
 
 class Taken(NamedTuple):
@@ -56,8 +55,8 @@ class Taken(NamedTuple):
 
 
 class _Resume:
-    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
-        self.runs, self.request, self.base, self.unique_keys = runs, request, base, unique_keys
+    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
+        self.runs, self.request, self.base = runs, request, base
         self.facts = base.facts
         self.faults: dict[str, LoaderFault] = {}
         self.doubts: list[str] = []
@@ -69,7 +68,9 @@ class _Resume:
         if saved.how != "ended":
             self._fault(f"taking states ends the run: {saved.failure}", "saves")
             return self._answer()
-        self.columns = identifying(self.base.rows, saved.rows, unique_keys=self.unique_keys, whole=any(self.base.whole))
+        self.columns = identifying(
+            self.base.rows, saved.rows, unique_keys=self.request.unique_keys, whole=any(self.base.whole)
+        )
         if not self.columns:
             return CheckResult("resume", "its samples have no key, and differ in each run", judged=False)
         self.same_order = self._ids(self.base) == self._ids(saved)
@@ -251,16 +252,11 @@ def _lost_and_repeated(seen: Ids, rest: Ids, done: Ids, *, ended: bool) -> str:
     again, missing = Counter(seen) - Counter(rest), Counter(rest) - Counter(seen)
     repeated = Counter({each: count for each, count in again.items() if not done or each in set(done)})
     texts = [
-        f"{how_many(some.total(), 'sample')} {verb}{_such(some)}"
+        f"{how_many(some.total(), 'sample')} {verb}{such_as(some)}"
         for some, verb in ((repeated, "repeated"), (missing if ended else Counter(), "lost"))
         if some
     ]
     return " and ".join(texts)
-
-
-def _such(some: Counter[tuple[str, ...]]) -> str:
-    key = shown(next(iter(some)))
-    return f" (such as {key})" if key else ""
 
 
 def _at(place: Place) -> str:

@@ -9,7 +9,7 @@ from wdsflow.text.words import how_many, listed
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .rows import Row, counts_up, flat, identifying, identity, shown
+from .rows import Row, counts_up, flat, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 RANKS = 2
@@ -18,8 +18,8 @@ _DRAWS = 4  # different values that show that random numbers are drawn
 
 
 class _Workers:
-    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, unique_keys: bool) -> None:
-        self.runs, self.facts, self.unique_keys = runs, base.facts, unique_keys
+    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
+        self.runs, self.facts = runs, base.facts
         urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
         self.request = replace(request, epochs=1, urls=urls[: max(1, len(urls) - len(urls) % RANKS)])
         self.faults: dict[str, LoaderFault] = {}
@@ -32,7 +32,7 @@ class _Workers:
         shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
         counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
         own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
-        copies = replace(self.request, urls=tuple(clones), keys=frozenset())
+        copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, RANKS)] if workers else [copies]
         on_ranks = [replace(each, workers=own) for each in (self.request, copies)]
@@ -77,7 +77,7 @@ class _Workers:
             return
         found = [row for run in shared for row in run.rows]
         finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
-        columns = identifying(alone.rows, found, unique_keys=self.unique_keys, whole=finite)
+        columns = identifying(alone.rows, found, unique_keys=self.request.unique_keys, whole=finite)
         if not columns:
             self.notes.append(f"workers: {where} nothing was compared: its samples have no key, and differ in each run")
             return
@@ -106,21 +106,16 @@ class _Workers:
         what = "rank" if len(shared) > 1 else "worker"
         copies = total / max(1, expected.total())
         if twice.total() > min(padding, expected.total() // 4):
-            key = shown(next(iter(twice)))
-            such = f", such as {key}" if key else ""
             whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
             text = (
                 f"each {what} reads all samples: they come out {round(copies)} times"
                 if whole
-                else f"{how_many(twice.total(), 'sample')} of {expected.total():,} come out more than once{such}"
+                else f"{how_many(twice.total(), 'sample')} of {expected.total():,} come out more than once{such_as(twice)}"
             )
             self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
         elif missing.total() > dropped:
-            key = shown(next(iter(missing)))
-            self._fault(
-                f"{what} gap",
-                f"{where} {how_many(missing.total(), 'sample')} of {expected.total():,} never come out{f', such as {key}' if key else ''}",
-            )
+            lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
+            self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
         elif missing:
             self.notes.append(
                 f"workers: {where} {how_many(missing.total(), 'sample')} did not fill a batch and were left out"
@@ -183,9 +178,7 @@ _SPLITTERS = {
 }
 
 
-def check_workers(
-    runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str], *, unique_keys: bool
-) -> CheckResult:
+def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str]) -> CheckResult:
     """Return whether workers and ranks share the samples.
 
     Args:
@@ -193,9 +186,8 @@ def check_workers(
         request: the run of ``base``.
         base: a run of the loader as it is.
         clones: shards that have copies of one sample only.
-        unique_keys: see ``identifying``.
     """
-    return _Workers(runs, request, base, unique_keys).result(clones)
+    return _Workers(runs, request, base).result(clones)
 
 
 def _overlap(each: Sequence[Sequence[tuple[str, ...]]]) -> float:

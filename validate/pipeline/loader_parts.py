@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
@@ -62,7 +63,11 @@ def _children(thing: object) -> Iterator[tuple[str, object]]:
     elif isinstance(thing, partial):
         yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
     else:
-        yield from ((f".{name}", value) for name, value in list(getattr(thing, "__dict__", {}).items()))
+        yield from _attributes(getattr(thing, "__dict__", {}))
+
+
+def _attributes(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    return ((f".{name}", value) for name, value in list(values.items()))
 
 
 def loaders_in(loader: object) -> list[tuple[str, Loader]]:
@@ -130,23 +135,17 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
         seen.add(id(thing))
     else:
         return None
-    state = thing
+    children = _children(thing)
     if not isinstance(thing, list | tuple | Mapping | partial):
-        try:  # as pickle does: what __getstate__ leaves out is not sent
-            state = getattr(thing, "__getstate__", lambda: thing)()
-        except Exception:  # noqa: BLE001
-            state = thing
-    for step, child in _children(thing if state is None or not isinstance(state, dict) else _Holder(state)):
+        with suppress(Exception):  # as pickle does: what __getstate__ leaves out is not sent
+            state = getattr(thing, "__getstate__", lambda: None)()
+            children = _attributes(state) if isinstance(state, dict) else children
+    for step, child in children:
         if id(child) not in seen:
             found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
             if found:
                 return found
     return Unpicklable(path, _described(thing), _made_at(thing, owner, name))
-
-
-class _Holder:
-    def __init__(self, state: dict[str, object]) -> None:
-        vars(self).update(state)
 
 
 def _described(thing: object) -> str:

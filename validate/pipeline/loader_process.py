@@ -41,6 +41,7 @@ class LoaderRequest:
     meeting: str = ""  # the file at which ranks meet
     port: int = 0
     keys: frozenset[str] = frozenset()  # of the samples in the shards
+    unique_keys: bool = False  # no two samples have the same key
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
 
-import io
 import math
 import multiprocessing
 import os
@@ -124,7 +123,7 @@ class _Serving:
                 set_epoch(epoch)  # as training does
             if epoch == request.first and request.state is not None:
                 tell("stage", "load_state_dict")
-                self.stateful.load_state_dict(_loads(request.state))  # type: ignore[attr-defined]
+                self.stateful.load_state_dict(pickle.loads(request.state))  # type: ignore[attr-defined]  # noqa: S301 - of our own process
             tell("epoch", epoch)
             self._save(epoch, 0)
             tell("stage", "reading")
@@ -135,7 +134,7 @@ class _Serving:
                 if request.method not in ("", "fork"):
                     tell("unpicklable", tuple(unpicklable_parts(loader)))
                 raise
-        tell("shared", [place for place, state, data in self.kept if not _same(state, _loads(data))])
+        tell("shared", [place for place, state, data in self.kept if pickle.dumps(state) != data])
 
     def _built(self) -> object:
         request, tell = self.request, self.tell
@@ -152,7 +151,6 @@ class _Serving:
         part = stateful_part(built)
         self.stateful = None if part is None else part.thing
         torch = sys.modules.get("torch.utils.data")
-        saves = type(self.stateful)
         facts = LoaderFacts(
             kind=type(built).__name__,
             workers=max((int(each.num_workers) for each in found), default=None),
@@ -165,8 +163,8 @@ class _Serving:
             lines={
                 "makes": line_in(None, made_by),
                 "reads": line_in(built, made_by, "__iter__", "__getitem__"),
-                "saves": line_in(self.stateful, made_by, "state_dict") if saves is not type(None) else "",
-                "loads": line_in(self.stateful, made_by, "load_state_dict") if saves is not type(None) else "",
+                "saves": line_in(self.stateful, made_by, "state_dict"),
+                "loads": line_in(self.stateful, made_by, "load_state_dict"),
             },
             set_globals=tuple(name for name in after if before.get(name) != after[name]),
         )
@@ -194,11 +192,12 @@ class _Serving:
             return
         try:
             state = self.stateful.state_dict()  # type: ignore[attr-defined]
-            data = _dumps(state)
+            data = pickle.dumps(state)
+            comparable = pickle.dumps(state) == data
         except Exception as error:  # noqa: BLE001
             self.tell("state", SavedState(place, error=error_text(error), line=line_of(error)))
             return
-        self.kept.append((place, state, data))
+        self.kept += [(place, state, data)] if comparable else []
         self.tell("state", SavedState(place, data))
 
 
@@ -208,39 +207,3 @@ def _set_epoch(loader: object) -> Callable[[int], object] | None:
         if callable(found := getattr(thing, "set_epoch", None)):
             return found  # type: ignore[no-any-return]
     return None
-
-
-def _dumps(state: object) -> bytes:
-    """Return a state as a checkpoint has it: by torch.save if the loader uses torch, otherwise by pickle."""
-    if torch := sys.modules.get("torch"):
-        file = io.BytesIO()
-        torch.save(state, file)
-        return file.getvalue()
-    return pickle.dumps(state)
-
-
-def _loads(data: bytes) -> object:
-    if data[:2] == b"PK":  # torch.save writes a zip archive
-        import torch
-
-        return torch.load(io.BytesIO(data), weights_only=False)
-    return pickle.loads(data)  # noqa: S301 - of our own process
-
-
-def _same(one: object, other: object) -> bool:
-    """Return whether two states are equal; True for objects that cannot be compared."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if one is None or other is None:
-        return one is other
-    if type(one).__eq__ is object.__eq__:
-        inner = getattr(one, "getstate", None) or (lambda: getattr(one, "__dict__", None))
-        others = getattr(other, "getstate", None) or (lambda: getattr(other, "__dict__", None))
-        return _same(inner(), others())
-    try:
-        equal = one == other
-        return bool(equal.all() if hasattr(equal, "all") else equal)
-    except Exception:  # noqa: BLE001 - of another shape, or of the user's class
-        return True

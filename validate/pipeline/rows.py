@@ -159,9 +159,10 @@ def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(row.get(name, "") for name in columns)
 
 
-def shown(identity: tuple[str, ...]) -> str:
-    """Return the key of a row, "" if it has none."""
-    return next((mark.removeprefix(_KEY) for mark in identity if mark.startswith(_KEY)), "")
+def such_as(identities: Iterable[tuple[str, ...]]) -> str:
+    """Return the key of the first row in parentheses, "" if it has none."""
+    keys = (mark.removeprefix(_KEY) for mark in next(iter(identities)) if mark.startswith(_KEY))
+    return next((f" (such as {key})" for key in keys), "")
 
 
 def counts_up(values: Iterable[str]) -> bool:

@@ -68,7 +68,7 @@ SPLIT = {
     "split_by_environment": "",
     "NoState": "on 2 ranks each rank reads all samples",
     "one_shard_twice": "10 samples of 80 come out more than once",
-    "one_shard_never": "10 samples of 80 never come out, such as 000070",
+    "one_shard_never": "10 samples of 80 never come out (such as 000070)",
     "unequal": "they get 30 and 50 items",
 }
 
