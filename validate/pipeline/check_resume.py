@@ -76,9 +76,8 @@ class _Resume:
         self.same_order = self._ids(self.base) == self._ids(saved)
         self._undisturbed(saved)
         for place in saved.shared:
-            self._fault(
-                f"the state taken {_at(place)} changes later: it shares memory with the running loader", "saves"
-            )
+            text = f"the state taken {_at(place)} changes later: it shares memory with the running loader"
+            self._fault(text, "saves")
         states = [self._taken(each, saved) for each in saved.states if not self._refused(each)]
         self._resumed(self._resumed(states, again=False), again=True)
         if self.faults and self.facts.workers and self.facts.stateful:
@@ -104,9 +103,8 @@ class _Resume:
         if self._ids(other) == self._ids(self.base):
             self._fault("taking a state changes which samples come next", "saves")
         else:
-            self.notes.append(
-                "resume: its order is not reproducible; samples that are repeated or lost count, not their order"
-            )
+            text = "resume: its order is not reproducible; samples that are repeated or lost count, not their order"
+            self.notes.append(text)
 
     def _refused(self, state: SavedState) -> bool:
         if state.error:
@@ -125,12 +123,7 @@ class _Resume:
         found: list[Taken] = []
         for each, run in zip(taken, self.runs.run_all(requests), strict=True):
             if self._judge(each, run, again=again):
-                for state in run.states:
-                    if not self._refused(state):
-                        begun = self._identities(run.epochs[0][: state.place[1]])
-                        rest = self._identities(run.epochs[0][state.place[1] :])
-                        later = self._identities(run.epochs[1]) if len(run.epochs) > 1 else []
-                        found.append(Taken(state, Expected([*each.want.done, *begun], rest, later)))
+                found += [self._taken(one, run, each) for one in run.states if not self._refused(one)]
         return found
 
     def _items_after(self, place: Place) -> int:
@@ -139,11 +132,10 @@ class _Resume:
 
     def _judge(self, taken: Taken, run: LoaderRun, *, again: bool) -> bool:
         """Note the fault of a resumed run; return whether there is none."""
-        what = f"resumed {'a second time ' if again else ''}from the state taken {_at(taken.state.place)}"
+        what = f"resumed from the state taken {_at(taken.state.place)}"
         if again:
-            what = (
-                f"resumed a second time, after {how_many(taken.state.place[1], 'more item')} of epoch {taken.first + 1}"
-            )
+            more = how_many(taken.state.place[1], "more item")
+            what = f"resumed a second time, after {more} of epoch {taken.first + 1}"
         if run.how != "ended":
             self._fault(f"{what}: {run.failure}", "loads", run.line)
             return False
@@ -157,14 +149,15 @@ class _Resume:
             self.doubts.append(f"{what}: {text}")
         return not text
 
-    def _taken(self, state: SavedState, saved: LoaderRun) -> Taken:
-        """Return a state with what comes after it in the run in which it was taken."""
-        (epoch, count), ids = state.place, self._ids(saved)
-        ids += [[], []]
+    def _taken(self, state: SavedState, run: LoaderRun, before: Taken | None = None) -> Taken:
+        """Return a state with what comes after it in the run in which it was taken, which may have resumed from another."""
+        first, done = (before.first, before.want.done) if before else (0, [])
+        epoch, count = state.place[0] - first, state.place[1]
+        ids = [*self._ids(run), [], []]
         if count == END:
             return Taken(state, Expected([], ids[epoch + 1], ids[epoch + 2]))
-        done = self._identities(saved.epochs[epoch][:count])
-        return Taken(state, Expected(done, ids[epoch][len(done) :], ids[epoch + 1]))
+        begun = self._identities(run.epochs[epoch][:count])
+        return Taken(state, Expected([*done, *begun], ids[epoch][len(begun) :], ids[epoch + 1]))
 
     def _alone(self) -> None:
         """Try once without workers, where a state that is wrong with them may be right."""
@@ -176,12 +169,8 @@ class _Resume:
         if saved.how == "ended" and saved.states and not saved.states[0].error:
             run = self.runs.run(replace(request, state=saved.states[0].data, first=saved.states[0].place[0]))
             if self._judge(self._taken(saved.states[0], saved), run, again=False):
-                others = {
-                    text: replace(
-                        fault, message=f"{fault.message}; without workers (num_workers=0) it resumes as it should"
-                    )
-                    for text, fault in others.items()
-                }
+                more = "; without workers (num_workers=0) it resumes as it should"
+                others = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
         self.faults = others
 
     def _identities(self, epoch: Sequence[Sequence[Row]]) -> Ids:
@@ -203,9 +192,8 @@ class _Resume:
         judged = bool(self.right) and not self.doubts
         if self.doubts:
             summary = self.doubts[0]
-        return CheckResult(
-            "resume", summary, tuple(self.faults.values()), judged or bool(self.faults), tuple(self.notes)
-        )
+        faults = tuple(self.faults.values())
+        return CheckResult("resume", summary, faults, judged or bool(faults), tuple(self.notes))
 
 
 def difference(want: Expected, epochs: Sequence[Ids], whole: Sequence[bool], *, ordered: bool) -> tuple[str, bool]:

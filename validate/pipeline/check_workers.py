@@ -50,30 +50,24 @@ class _Workers:
             if why := next((run.no_group for run in ranks if run.no_group), ""):
                 self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
         if len(counts) <= len(_COUNTS):
-            few = (
-                f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
-                if workers
-                else "no DataLoader is found in it, so no worker was tried"
-            )
-            self.notes.append(f"workers: {few}")
+            few = f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
+            none = "no DataLoader is found in it, so no worker was tried"
+            self.notes.append(f"workers: {few if workers else none}")
         copied_alone, *two = runs[len(counts) :]
         self._seeds(copied_alone, two, copied[0] if copied else [])
         summary = (
             f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         )
-        return CheckResult(
-            "workers", summary, tuple(self.faults.values()), bool(self.judged or self.faults), tuple(self.notes)
-        )
+        faults = tuple(self.faults.values())
+        return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""
+        what = "rank" if len(shared) > 1 else "worker"
         failed = next((run for run in shared if run.how != "ended"), None)
         if failed is not None:
-            self._fault(
-                where.partition(" ")[0],
-                f"{where} it {'ends' if failed.how == 'raised' else 'stops'}: {failed.failure}",
-                failed.line,
-            )
+            ends = "ends" if failed.how == "raised" else "stops"
+            self._fault(f"{what} end", f"{where} it {ends}: {failed.failure}", failed.line)
             return
         found = [row for run in shared for row in run.rows]
         finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
@@ -83,18 +77,19 @@ class _Workers:
             return
         before = len(self.faults)
         if finite:
-            self._count(alone, shared, columns, where, parts)
+            self._count(alone, shared, columns, where, what, parts)
         else:
-            self._side_by_side(shared, columns, where, parts)
+            self._side_by_side(shared, columns, where, what, parts)
         if len(self.faults) == before:
             self.judged.append(where)
 
     def _count(
-        self, alone: LoaderRun, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, parts: int
+        self, alone: LoaderRun, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
     ) -> None:
         expected = Counter(identity(row, columns) for row in alone.rows)
         found = Counter(identity(row, columns) for run in shared for row in run.rows)
-        twice, missing = found - expected, expected - found
+        # What the last batch of one process leaves out may come out elsewhere, once: that is no repeat.
+        twice, missing = found - (expected | Counter(dict.fromkeys(found, 1))), expected - found
         items = [len(item) for run in shared for epoch in run.epochs for item in epoch]
         size, total = max(items, default=1), sum(items)
         sizes = [sum(map(len, run.epochs)) for run in shared]
@@ -103,7 +98,6 @@ class _Workers:
         padding = max(len(shared) - 1, size - 1 if same else 0) if len(shared) > 1 else 0
         dropped = parts * (size - 1) if items and min(items) == size else 0
         dropped = max(dropped, padding)
-        what = "rank" if len(shared) > 1 else "worker"
         copies = total / max(1, expected.total())
         if twice.total() > min(padding, expected.total() // 4):
             whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
@@ -117,17 +111,16 @@ class _Workers:
             lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
         elif missing:
-            self.notes.append(
-                f"workers: {where} {how_many(missing.total(), 'sample')} did not fill a batch and were left out"
-            )
+            count = how_many(missing.total(), "sample")
+            self.notes.append(f"workers: {where} {count} did not fill a batch and were left out")
         if len(set(sizes)) > 1:
             numbers = listed([f"{count:,}" for count in sizes])
-            self._fault(
-                "unequal",
-                f"{where} they get {numbers} items: the rank with more waits in its next collective operation, and the run hangs",
-            )
+            why = "the rank with more waits in its next collective operation, and the run hangs"
+            self._fault("unequal", f"{where} they get {numbers} items: {why}")
 
-    def _side_by_side(self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, parts: int) -> None:
+    def _side_by_side(
+        self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
+    ) -> None:
         """Compare runs without an end: ranks by their samples, workers by the items that they give in turn."""
         if len(shared) > 1:
             each = [[identity(row, columns) for row in run.rows] for run in shared]
@@ -136,7 +129,7 @@ class _Workers:
             each = [[identity(row, columns) for row in flat(items[index::parts])] for index in range(parts)]
         else:
             return
-        what, shortest = "rank" if len(shared) > 1 else "worker", min(map(len, each))
+        shortest = min(map(len, each))
         if shortest < _DRAWS or len(set(each[0])) < _DRAWS:
             return
         if all(one[:shortest] == each[0][:shortest] for one in each):
@@ -150,25 +143,25 @@ class _Workers:
     def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
         """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""
         if alone.how != "ended":
-            self.notes.append(
-                f"workers: random numbers were not compared: with copies of one sample it ends: {alone.failure}"
-            )
+            text = f"random numbers were not compared: with copies of one sample it ends: {alone.failure}"
+            self.notes.append(f"workers: {text}")
             return
         for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
             if f"{what} overlap" in self.faults:
                 continue  # it gives them the same samples, too
             rows = [row for run in runs for row in run.rows]
             if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
-                self._fault(
-                    f"{what} seed",
-                    f"each {what} draws the same random numbers: in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one",
-                    severity=severity,
-                    code=_SEED,
+                text = (
+                    f"in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one"
                 )
+                text = f"each {what} draws the same random numbers: {text}"
+                self._fault(f"{what} seed", text, severity=severity, code=_SEED)
 
     def _fault(self, kind: str, text: str, line: str = "", severity: str = "error", code: str = _SPLIT) -> None:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
+        if kind.startswith("worker") and not self.facts.workers:  # these are workers that we added
+            severity, prefix = "warning", f"{prefix}it has num_workers=0; "
         self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", severity))  # type: ignore[arg-type]
 
 

@@ -143,8 +143,8 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
     for step, child in children:
         if id(child) not in seen:
             found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
-            if found:
-                return found
+            if found:  # inside a library's object: the user's line is the one that made that object
+                return found if found.line else found._replace(line=_made_at(thing, owner, name))
     return Unpicklable(path, _described(thing), _made_at(thing, owner, name))
 
 

@@ -196,6 +196,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
     "torch_loaders": {
         "web_right fork": "",
         "web_right workers": "",
+        "web_full_batches workers": "",
         "web_no_nodesplitter workers": "P330 on 2 ranks it ends: ValueError: you need to add an explicit nodesplitter",
         "web_unsplit_nodes workers": "P330 on 2 ranks each rank reads all samples",
         "web_unsplit_workers workers": "P330 with 2 workers each worker reads all samples: they come out 2 times",
@@ -220,6 +221,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "worker_init_alike workers": "P331 each worker draws the same random numbers",
         "counts workers": "",
         "opened_in_init fork": "P329 dataset.file cannot be pickled: it is the open file",
+        "tar_in_init fork": "P329 dataset.tar.fileobj cannot be pickled: it is the open file",
         "lock_in_init fork": "P329 dataset.lock cannot be pickled: it is an object of type _thread.lock",
         "opens_later fork": "",
         "local_collate fork": "P329 collate_fn cannot be pickled: it is the local function local_collate",
@@ -261,5 +263,15 @@ def test_a_loader_of_torch_is_judged_as_it_is(file: str, case: str, tmp_path: Pa
 
     assert {fault.code for fault in result.faults} == ({code} if code else set()), told(result)
     assert message in told(result)
+    if asks == "fork" and "cannot be pickled" in message:
+        assert f"{file}.py:" in told(result)
     if not code:
         assert result.answer == "right", told(result)
+
+
+@pytest.mark.deep
+def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> None:
+    (result,) = asked("torch_loaders", "unsplit_without_workers", shards(tmp_path), "workers")
+
+    assert "it has num_workers=0; with 2 workers each worker reads all samples" in told(result)
+    assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]

@@ -54,6 +54,11 @@ def web_right(urls):
     return wds.WebLoader(web(urls).batched(5), batch_size=None, num_workers=2)
 
 
+def web_full_batches(urls):
+    """Leaves out other samples than one process does: the rest of each worker."""
+    return wds.WebLoader(web(urls).batched(7, partial=False), batch_size=None, num_workers=2)
+
+
 def web_no_nodesplitter(urls):
     dataset = wds.WebDataset(urls, shardshuffle=False).decode("torchrgb").map(decode).batched(5)
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
@@ -142,6 +147,10 @@ class Unsplit(Stream):
     def mine(self):
         rank, count = ranks()
         return self.urls[rank::count]
+
+
+def unsplit_without_workers(urls):
+    return DataLoader(Unsplit(urls), batch_size=5)
 
 
 def stream_unsplit(urls):
@@ -249,6 +258,16 @@ class Opened(Stream):
 
 def opened_in_init(urls):
     return DataLoader(Opened(urls), batch_size=5, num_workers=2)
+
+
+class TarInInit(Stream):
+    def __init__(self, urls):
+        super().__init__(urls)
+        self.tar = tarfile.open(urls[0])  # noqa: SIM115
+
+
+def tar_in_init(urls):
+    return DataLoader(TarInInit(urls), batch_size=5, num_workers=2)
 
 
 class Locked(Stream):
