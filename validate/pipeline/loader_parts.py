@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import NamedTuple, Protocol, TypeGuard
@@ -167,7 +168,7 @@ def _made_at(thing: object, owner: object, name: str) -> str:
     if code is not None:
         return own_line(code.co_filename, code.co_firstlineno)
     if "<locals>" in type(thing).__qualname__:
-        return line_of_class(type(thing))
+        return _line_of_class(type(thing))
     for kind in type(owner).__mro__:
         for node, file, first in _nodes(kind):
             targets: list[ast.expr] = []
@@ -193,12 +194,12 @@ def _nodes(thing: object) -> Iterator[tuple[ast.stmt | ast.expr, str, int]]:
             yield node, file or "", max(1, first)
 
 
-def line_of_class(kind: type, *methods: str) -> str:
-    """Return the line of the first of these methods in the user's own class, or of the class; "" if it is not theirs."""
-    for method in methods:
-        code = getattr(inspect.getattr_static(kind, method, None), "__code__", None)
-        if code is not None and (line := own_line(code.co_filename, code.co_firstlineno)):
-            return line
+def _line_of_method(kind: type, method: str) -> str:
+    code = getattr(inspect.getattr_static(kind, method, None), "__code__", None)
+    return "" if code is None else own_line(code.co_filename, code.co_firstlineno)
+
+
+def _line_of_class(kind: type) -> str:
     try:
         return own_line(inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1])
     except (OSError, TypeError):
@@ -208,9 +209,10 @@ def line_of_class(kind: type, *methods: str) -> str:
 def line_in(loader: object, made_by: object, *methods: str) -> str:
     """Return the user's line about a loader: a method of a class of theirs, or the call that makes it; "" if unknown."""
     things = [part.thing for part in parts(loader)]
-    for thing in things:
-        if line := line_of_class(type(thing), *methods):
-            return line
+    of_methods = (_line_of_method(type(thing), method) for thing in things for method in methods)
+    of_classes = (_line_of_class(type(thing)) for thing in things)
+    if line := next(filter(None, chain(of_methods, of_classes)), ""):
+        return line
     kinds = [type(thing).__name__ for thing in things if is_pipeline(thing) or is_loader(thing) or thing is loader]
     calls: dict[str, str] = {}
     for node, file, first in _nodes(made_by):

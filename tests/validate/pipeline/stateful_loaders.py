@@ -71,6 +71,31 @@ def stateful_by_time(urls):
     return StatefulDataLoader(items, batch_size=5, num_workers=2, sampler=TimeSampler(items))
 
 
+class ForgetsTheTurn(RandomSampler):
+    """Shuffles by the number of the epoch, which its state leaves out."""
+
+    turn, place = 0, 0
+
+    def __iter__(self):
+        order = [*range(len(self.data_source))]
+        random.Random(self.turn).shuffle(order)
+        while self.place < len(order):
+            self.place += 1
+            yield order[self.place - 1]
+        self.turn, self.place = self.turn + 1, 0
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.place = state["place"]
+
+
+def sampler_forgets_the_turn(urls):
+    items = Items(urls)
+    return StatefulDataLoader(items, batch_size=5, sampler=ForgetsTheTurn(items))
+
+
 def dataset_state_with_workers(urls):
     """The dataset's state, while the workers read copies of it."""
     return DataLoader(StatefulStream(urls), batch_size=5, num_workers=2)

@@ -241,6 +241,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "stateful_of_plain_stream resume": "P327 resumed a second time",  # torchdata 0.11: StopIteration
         "stateful_ignored resume": "P327 the epoch begins again: 70 samples come a second time",
         "stateful_by_time resume": "P327 repeated",
+        "sampler_forgets_the_turn resume": "P327 stateful_loaders.py:",  # the line of the sampler
         "dataset_state_with_workers resume": "P327 without workers (num_workers=0) it resumes as it should",
         "dataset_state_alone resume": "",
         "Skips resume": "",
