@@ -17,7 +17,7 @@ from ..tracing.pipeline_steps import is_nested
 from .load_pipeline import PipelineError, build, failure_text, find
 from .loader_parts import globals_of, line_in, loaders_in, repeats, stateful_part, unpicklable_parts, with_workers
 from .loader_process import END, LoaderFacts, LoaderRequest, Place, SavedState
-from .probe_process import bound_memory
+from .probe_process import RANKS, bound_memory
 from .rewire import check_made
 from .rows import rows_of
 from .stand_ins import Items, is_map_style
@@ -64,16 +64,11 @@ class _Teller:
 
 def _set_rank(request: LoaderRequest) -> None:
     """Set the variables that torchrun sets, and none of other launchers."""
-    for name in ("WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS"):
+    for name in RANKS:
         os.environ.pop(name, None)
-    values = {
-        "RANK": request.rank,
-        "LOCAL_RANK": request.rank,
-        "WORLD_SIZE": request.ranks,
-        "MASTER_PORT": request.port,
-    }
-    os.environ.update({name: str(value) for name, value in values.items()})
-    os.environ.update({"LOCAL_WORLD_SIZE": str(request.ranks), "MASTER_ADDR": "127.0.0.1"})
+    os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(request.rank))
+    os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(request.ranks))
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)}
 
 
 def _join(request: LoaderRequest) -> str:
@@ -190,15 +185,16 @@ class _Serving:
         place = (epoch, count)
         if place not in self.request.save_at:
             return
+        self.tell("stage", "state_dict")
         try:
             state = self.stateful.state_dict()  # type: ignore[attr-defined]
-            data = pickle.dumps(state)
-            comparable = pickle.dumps(state) == data
+            saved = SavedState(place, pickle.dumps(state))
+            if pickle.dumps(state) == saved.data:  # otherwise a later change would show nothing
+                self.kept.append((place, state, saved.data))
         except Exception as error:  # noqa: BLE001
-            self.tell("state", SavedState(place, error=error_text(error), line=line_of(error)))
-            return
-        self.kept += [(place, state, data)] if comparable else []
-        self.tell("state", SavedState(place, data))
+            saved = SavedState(place, error=error_text(error), line=line_of(error))
+        self.tell("state", saved)
+        self.tell("stage", "reading")
 
 
 def _set_epoch(loader: object) -> Callable[[int], object] | None:

@@ -26,7 +26,7 @@ from ..tracing.trace import Trace, observe
 from .load_pipeline import PipelineError, build, failure_text, find
 from .rewire import PipelineFacts, Rewiring, check_made
 
-_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 _LEAST_MEMORY = 1 << 30  # bytes
 _KEY_BYTES = 1000  # of a key, and of a shard, in a note
 _IMPORT = 120.0  # seconds for the import of the user's module
@@ -241,7 +241,7 @@ def serve(spec: str, fd: int) -> None:
     last = LastSeen(fd)
     when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
     bound_memory()
-    for name in _RANKS:
+    for name in RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
         found = find(spec)

@@ -179,6 +179,11 @@ class Hangs(Resumes):
         threading.Event().wait()
 
 
+class HangsWhenSaved(Resumes):
+    def state_dict(self):
+        threading.Event().wait()
+
+
 class NoState:
     def __init__(self, urls):
         self.keys = keys_of(urls)
