@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import cast, get_args
 
 from wdsflow.engines.base import EngineName
 from wdsflow.scan.evidence import Level
@@ -17,6 +18,9 @@ from wdsflow.text.options import (
     several,
 )
 
+from .verdicts.check_result import Check
+
+CHECKS: tuple[Check, ...] = get_args(Check)
 Found = Callable[[int], Callable[[object], None] | None]
 
 
@@ -31,6 +35,19 @@ def reasons(values: Sequence[str]) -> dict[str, str]:
         codes, _, reason = value.partition("=")
         ignored.update(dict.fromkeys(several([codes]), reason.strip().strip("\"'")))
     return ignored
+
+
+def checks(values: Sequence[str]) -> tuple[Check, ...]:
+    """Read ``resume,fork``. Raises ValueError for another name.
+
+    >>> checks(["resume,fork", "fork"])
+    ('resume', 'fork')
+    """
+    names = tuple(dict.fromkeys(several(values)))
+    for name in names:
+        if name not in CHECKS:
+            raise ValueError(f"{name} is no check of a loader: write --check {','.join(CHECKS)}, or some of these")
+    return cast("tuple[Check, ...]", names)
 
 
 def share(text: str) -> float:
@@ -75,6 +92,12 @@ class CheckOptions:
         None,
         "Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
         metavar="CODE",
+    )
+    check: Sequence[str] = option(
+        (),
+        "Ask of the loader of --pipeline: resume, fork, workers, or several with commas. Runs it instead of counting its samples.",
+        metavar="NAMES",
+        parse=checks,
     )
     level: Level = option(
         "headers",

@@ -22,7 +22,7 @@ from .advice.advice import advise
 from .advice.invocation import Invocation, settle
 from .advice.promises import Scan, Trial, keep_most
 from .advice.training_advice import try_settings
-from .check_options import CheckOptions
+from .check_options import CheckOptions, checks
 from .forecast.forecast import Forecast, forecast
 from .report.baseline import split_by_baseline
 from .report.report import Report
@@ -47,6 +47,8 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     start = time.perf_counter()
     check_engine(options.engine, options.address)
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
+    if checks(options.check) and options.pipeline is None:
+        raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
     expansion = expand(written)
@@ -62,7 +64,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     evidence = Evidence(options.level, shards, gaps)
     judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
-    context = _with_pipeline(judged, options.pipeline, plan, world_size)
+    context = _with_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, ignore)
     findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
     trial = cache(partial(Trial, judged, plan, scan))
@@ -83,6 +85,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         level=options.level,
         seconds=evidence.seconds,
         accepted=accepted,
+        checks=context.checks,
     )
 
 
@@ -112,13 +115,18 @@ def _context(
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 
-def _with_pipeline(context: Context, pipeline: str | None, options: ScanOptions, world_size: int) -> Context:
-    """Add the verdict on the user's own pipeline."""
-    if pipeline is None or no_verdict_text(context.evidence.shards):
+def _with_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -> Context:
+    """Add the verdict on the user's own pipeline, or the answers to questions about it."""
+    if options.pipeline is None or no_verdict_text(context.evidence.shards):
         return context
+    if options.check:
+        from .pipeline.check_loader import check_loader  # rarely needed
+
+        found = check_loader(options.pipeline, checks(options.check), context.evidence, plan)
+        return replace(context, checks=found)
     from .pipeline.probe_pipeline import probe_pipeline  # rarely needed
 
-    probed = probe_pipeline(pipeline, context.evidence, options, context.max_loss, world_size=world_size)
+    probed = probe_pipeline(options.pipeline, context.evidence, plan, context.max_loss, world_size=options.world_size)
     return replace(context, verdicts=(*context.verdicts, probed))
 
 

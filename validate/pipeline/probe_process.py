@@ -26,7 +26,7 @@ from ..tracing.trace import Trace, observe
 from .load_pipeline import PipelineError, build, failure_text, find
 from .rewire import PipelineFacts, Rewiring, check_made
 
-_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
+RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 _LEAST_MEMORY = 1 << 30  # bytes
 _KEY_BYTES = 1000  # of a key, and of a shard, in a note
 _IMPORT = 120.0  # seconds for the import of the user's module
@@ -240,8 +240,8 @@ def serve(spec: str, fd: int) -> None:
     line = take_line()
     last = LastSeen(fd)
     when_gone(line, lambda: os.killpg(0, signal.SIGKILL))
-    _bound_memory()
-    for name in _RANKS:
+    bound_memory()
+    for name in RANKS:
         os.environ.pop(name, None)  # a probe is the only rank
     try:
         found = find(spec)
@@ -336,7 +336,7 @@ def _stage_name(number: int, facts: PipelineFacts, title: str = "") -> str:
     return escape(f"stage {number} {facts.stages[number - 1] if number <= len(facts.stages) else title}".strip())
 
 
-def _bound_memory() -> None:
+def bound_memory() -> None:
     """Limit memory to half of the free memory: a pipeline that needs more gets a MemoryError."""
     most = private_data() + max(_LEAST_MEMORY, host_memory().free // 2)
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)

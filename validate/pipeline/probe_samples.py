@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -125,6 +126,15 @@ class TinyTars:
                     if begins:
                         found.append(SamplePlace(url, row[3], key))
         return self._places[url]
+
+    def first_in(self, url: str, most: int) -> list[SamplePlace]:
+        """Return the first samples of a shard, without a read of the others; none if unreadable."""
+        if url in self._places:
+            return self._places[url][:most]
+        with suppress(SourceError), open_source(url, allow_pipe=self._allow_pipe) as source:
+            starts = (SamplePlace(url, row[3], key) for begins, key, _, row in grouped(Walk(source)) if begins)
+            return list(islice(starts, most))
+        return []
 
     def place_of(self, url: str, offset: int) -> SamplePlace | None:
         """Return the sample to which a member at an offset belongs."""

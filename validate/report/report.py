@@ -8,6 +8,7 @@ from wdsflow.scan.evidence import Evidence, Level
 
 from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast
+from ..verdicts.check_result import CheckResult
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 
@@ -32,6 +33,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     accepted: Sequence[Finding] = ()  # the findings in the baseline
+    checks: Sequence[CheckResult] = ()  # of the user's loader
 
     @property
     def ok(self) -> bool:
@@ -60,8 +62,12 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 if there is no error, otherwise 1. The command line reports if nothing could be read."""
-        return 0 if self.ok else 1
+        """0 if there is no error, otherwise 1; 2 if there is none, but what was asked about a loader could not be judged.
+
+        The command line reports if nothing could be read.
+        """
+        undecided = any(each.answer == "not judged" for each in self.checks)
+        return 1 if not self.ok else 2 if undecided else 0
 
     @property
     def samples(self) -> int:

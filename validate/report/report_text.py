@@ -95,6 +95,7 @@ def show(report: "Report", console: "Console") -> None:
     if why := no_verdict_text(report.evidence.shards):
         writer.command(why)
     _verdicts(report, writer)
+    _checks(report, writer)
     todo = steps(report)
     if todo:
         writer.heading("What to do")
@@ -123,6 +124,7 @@ def show_summary(report: "Report", console: "Console") -> None:
         writer.command(why)
     for verdict in report.verdicts:
         _verdict_line(verdict, writer)
+    _checks(report, writer)
     if report.findings:
         writer.line("Found: ", totals(group(report.findings)))
     writer.line((closing_line(report), "dim"), hang=2)
@@ -150,6 +152,15 @@ def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
     summary, reasons = summary_and_reasons(verdict)
     writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
     return reasons
+
+
+def _checks(report: "Report", writer: Writer) -> None:
+    """Print a line for each question about the user's loader; its faults are among the findings."""
+    for each in report.checks:
+        colour = {"right": "bold green", "not judged": "bold yellow"}.get(each.answer, "bold red")
+        codes = ", ".join(sorted({fault.code for fault in each.faults}))
+        text = f"see {codes}" if codes else each.summary
+        writer.line((each.check, "bold"), "  ", (each.answer.upper(), colour), "  ", plain(text), hang=4)
 
 
 def consequence(verdict: Verdict) -> str:
@@ -208,7 +219,7 @@ def _findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
         for each in groups:
             _group(each, writer)
             _fixes(each, todo, shown, writer)
-    elif report.verdicts and report.ok:
+    elif (report.verdicts or report.checks) and report.ok:
         writer.blank()
         writer.line("No problems found.")
     for line in ignored_lines(report):
@@ -278,7 +289,8 @@ def ignored_lines(report: "Report") -> Iterator[str]:
 
 def notes(report: "Report") -> list[str]:
     """Return notes on the verdict: limits of the level, and assumptions."""
-    return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note)])
+    checks = (note for each in report.checks for note in each.notes)
+    return unique([*report.notes, *(verdict.note for verdict in report.verdicts if verdict.note), *checks])
 
 
 def closing_line(report: "Report") -> str:

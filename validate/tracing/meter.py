@@ -22,6 +22,9 @@ _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")}
     | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
 )
+_WORKERS = "Original Traceback (most recent call last)"
+_REMOTE = re.compile(r'File "([^"\n]+)", line (\d+), in')
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 _OF_DATA = (LookupError, UnicodeError, TypeError)  # they report missing data of a sample: KeyError: 'gpu'
 _NUMBERS = {
@@ -35,23 +38,45 @@ _NUMBERS = {
 def error_text(error: BaseException) -> str:
     """Return the type and the first line of an error, even if its ``str()`` fails.
 
-    Addresses of objects are omitted: they differ in each run.
+    Addresses of objects are omitted: they differ in each run. Of an error in a worker process of torch, whose text ends with
+    the worker's traceback, the last line is the error itself.
     """
-    try:
-        text = _ADDRESS.sub("", str(error).strip().partition("\n")[0])
-    except Exception:  # noqa: BLE001 - the user's own exception class
-        text = ""
+    text = _ADDRESS.sub("", _text_of(error))
+    if _WORKERS in text:
+        return escape(text.splitlines()[-1], 200)
+    text = text.partition("\n")[0]
     return escape(f"{type(error).__name__}: {text}" if text else f"{type(error).__name__} without a message", 200)
 
 
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception:  # noqa: BLE001 - the user's own exception class
+        return ""
+
+
 def line_of(error: BaseException) -> str:
-    """Return the innermost line of the user's own code that an error passed through: "train.py:31"; "" if none."""
+    """Return the innermost line of the user's own code that an error passed through: "train.py:31"; "" if none.
+
+    An error in a worker process of torch has the worker's traceback in its text.
+    """
+    for name, number in reversed(_REMOTE.findall(_text_of(error))):
+        if found := own_line(name, int(number)):
+            return found
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if found := own_line(frame.filename, frame.lineno):
+            return found
+    return ""
+
+
+def own_line(file: str, number: int | None) -> str:
+    """Return a line as "train.py:31" if it is in the user's own code, otherwise ""."""
     webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)  # may be installed anywhere
     libraries = (*_LIBRARIES, os.path.dirname(os.path.realpath(webdataset)) + os.sep) if webdataset else _LIBRARIES
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if os.path.exists(frame.filename) and not os.path.realpath(frame.filename).startswith(libraries):
-            return escape(f"{os.path.relpath(frame.filename)}:{frame.lineno}", 200)
-    return ""
+    real = os.path.realpath(file)
+    if not os.path.exists(file) or real.startswith(libraries) or any(name in real for name in _PACKAGES):
+        return ""
+    return escape(f"{os.path.relpath(file)}:{number}", 200)
 
 
 def machine_fault(error: BaseException) -> str:

@@ -71,7 +71,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
-    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong or nothing could be read.
+    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or --check cannot judge.
     """
     if files.print_schema:
         from wdsflow.validate.report import schema
@@ -86,6 +86,10 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     if typed.given.keys() & {"max_bad", "seed"}:
         fail("--max-bad and --seed are for a check of random samples", f"such as: {typed.again(confidence='99%')}")
     _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
+    if options.check and not options.pipeline:
+        fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
+    if options.check and files.certify is not None:
+        fail("--check counts no samples, which a certificate states", typed.again(check=None))
     if options.pipeline and "readers" not in typed.given:
         options = replace(options, readers=())
     baseline = None if files.write_baseline else _must_load(options.baseline)

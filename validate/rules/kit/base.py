@@ -17,6 +17,7 @@ from ...finding import Finding, Repair, Severity
 
 if TYPE_CHECKING:
     from ...forecast.forecast import Forecast
+    from ...verdicts.check_result import CheckResult
     from ...verdicts.verdict import Verdict
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Context:
     urls: tuple[str, ...] = ()  # as the user wrote them
     arguments: Arguments | None = None
     forecasts: "tuple[Forecast, ...]" = ()
+    checks: "Sequence[CheckResult]" = ()  # of the user's loader
     sidecars: Sidecars | None = None
     environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
     _known: dict[Hashable, object] = field(default_factory=dict, repr=False)

@@ -1,0 +1,279 @@
+"""Loaders with planted faults, and loaders that are right: each fault is named, and nothing else."""
+
+import io
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.validate.pipeline.really import scanned
+from tests.validate.pipeline.test_probe_pipeline import run
+from tests.validate.rules.build import shown
+from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.pipeline.check_loader import check_loader
+from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.rules.kit.base import Context
+from wdsflow.validate.rules.rule_catalog import run_rules
+from wdsflow.validate.run_check import check
+from wdsflow.validate.verdicts.check_result import Check, CheckResult, LoaderFault
+
+HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "rules" / "golden"
+
+
+def shards(folder: Path, count: int = 8, each: int = 10) -> list[str]:
+    """Write shards of small pictures, each of its own colour, and captions."""
+    urls, number = [], 0
+    for shard in range(count):
+        urls.append(str(folder / f"{shard:06d}.tar"))
+        with tarfile.open(urls[-1], "w") as tar:
+            for _ in range(each):
+                picture = io.BytesIO()
+                Image.new("RGB", (8, 8), (number * 3 % 256, number * 7 % 256, 40)).save(picture, "PNG")
+                for name, data in {"png": picture.getvalue(), "txt": f"caption {number}".encode()}.items():
+                    info = tarfile.TarInfo(f"{number:06d}.{name}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+                number += 1
+    return urls
+
+
+def asked(file: str, name: str, urls: Sequence[str], *checks: Check, patience: float = 60.0) -> list[CheckResult]:
+    return check_loader(f"{HERE / file}.py:{name}", checks, *scanned([*urls], "headers"), patience=patience)
+
+
+def told(result: CheckResult) -> str:
+    return "; ".join(fault.message for fault in result.faults) or result.summary
+
+
+RESUME = {  # name -> a part of the message; "": it is right
+    "Resumes": "",
+    "OwnOrder": "",
+    "Captions": "",
+    "IgnoresItsState": "the epoch begins again: 50 samples come a second time",
+    "ForgetsItsEpoch": "another order than without the interruption",
+    "OneBehind": "1 sample repeated (such as 000030)",
+    "OneAhead": "1 sample lost (such as 000021)",
+    "OnlyOnce": "resumed a second time, after",
+    "KeepsItsPosition": "the next epoch has 30 samples instead of 80",
+    "SharesItsState": "it shares memory with the running loader",
+    "HasNoPickle": "no state can be saved at the start of epoch 1",
+    "RefusesItsState": "KeyError: 'index'",
+    "OwnOrderLost": "repeated",
+    "Disturbed": "taking a state changes which samples come next",
+}
+SPLIT = {
+    "split_by_environment": "",
+    "NoState": "on 2 ranks each rank reads all samples",
+    "one_shard_twice": "10 samples of 80 come out more than once",
+    "one_shard_never": "10 samples of 80 never come out (such as 000070)",
+    "unequal": "they get 30 and 50 items",
+}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", RESUME)
+def test_a_loader_that_does_not_resume_is_named_with_the_reason(name: str, tmp_path: Path) -> None:
+    (result,) = asked("plain_loaders", name, shards(tmp_path), "resume")
+
+    assert (result.answer, {fault.code for fault in result.faults}) == (
+        ("wrong", {"P327"}) if RESUME[name] else ("right", set())
+    ), told(result)
+    assert RESUME[name] in told(result)
+    assert all("plain_loaders.py:" in fault.message for fault in result.faults)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", SPLIT)
+def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path) -> None:
+    (result,) = asked("plain_loaders", name, shards(tmp_path), "workers")
+
+    assert (result.answer, {fault.code for fault in result.faults}) == (
+        ("wrong", {"P330"}) if SPLIT[name] else ("right", set())
+    ), told(result)
+    assert SPLIT[name] in told(result)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("name", "step"), [("Hangs", "load_state_dict"), ("HangsWhenSaved", "state_dict")])
+def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_path: Path) -> None:
+    (result,) = asked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
+
+    assert f": {step} hangs" in told(result)
+
+
+def test_a_loader_without_a_state_is_no_error_and_said_as_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards(tmp_path)
+    where = f"{HERE / 'plain_loaders.py'}:NoState"
+
+    status = run(str(tmp_path), "--pipeline", where, "--check", "resume", "--select", "P")
+    output = capsys.readouterr().out
+
+    assert status == 0
+    assert "resume  CANNOT  see P328" in output
+    assert "cannot resume, an interrupted epoch begins again" in " ".join(output.split())
+
+
+def test_what_cannot_be_judged_ends_with_status_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shards(tmp_path, 2)
+    where = f"{HERE / 'plain_loaders.py'}:Resumes"
+
+    status = run(str(tmp_path), "--pipeline", where, "--check", "fork", "--select", "P")
+
+    assert status == 2
+    assert "fork  NOT JUDGED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--check", "resume"], "name it"),
+        (["--check", "sleep", "--pipeline", "x.py:make"], "sleep is no check of a loader"),
+        (["--check", "fork", "--pipeline", "x.py:make", "--certify", "c.json"], "--check counts no samples"),
+    ],
+)
+def test_a_command_that_asks_wrongly_is_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards(tmp_path, 1, 1)
+
+    assert run(str(tmp_path), *words) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_from_python_the_answers_are_in_the_report(tmp_path: Path) -> None:
+    shards(tmp_path)
+
+    report = check(tmp_path, readers=(), pipeline=f"{HERE / 'plain_loaders.py'}:IgnoresItsState", check=["resume"])
+
+    assert [each.answer for each in report.checks] == ["wrong"]
+    assert (report.ok, report.exit_status) == (False, 1)
+    assert next(each["code"] for each in report.to_dict()["findings"] if each["severity"] == "error") == "P327"
+    with pytest.raises(ValueError, match="name it by pipeline"):
+        check(tmp_path, check=["resume"])
+    with pytest.raises(ValueError, match="sleep is no check"):
+        check(tmp_path, pipeline="train.py:make", check=["sleep"])
+
+
+@pytest.mark.deep
+def test_a_large_set_is_copied_in_part_and_the_report_says_so(tmp_path: Path) -> None:
+    urls = shards(tmp_path, 12, 100)
+
+    (result,) = asked("plain_loaders", "Resumes", urls, "resume")
+
+    assert result.answer == "right"
+    assert "copies of 256 samples from 8 shards" in result.notes[-1]
+
+
+def test_a_loader_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="it has"):
+        asked("plain_loaders", "nothing", shards(tmp_path, 1), "resume")
+
+
+FAULTS = {
+    "P327": LoaderFault("P327", "train.py:31: resumed from the state taken after 14 items of epoch 1: 8 samples lost"),
+    "P328": LoaderFault("P328", "train.py:9: WebLoader has no state_dict: this loader cannot resume", "warning"),
+    "P329": LoaderFault("P329", "spawn and forkserver: train.py:12: collate_fn cannot be pickled: it is a lambda"),
+    "P330": LoaderFault("P330", "train.py:9: on 2 ranks each rank reads all samples: they come out 2 times"),
+    "P331": LoaderFault("P331", "train.py:9: each worker draws the same random numbers"),
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_fault_is_a_finding_of_its_rule(code: str, tmp_path: Path) -> None:
+    checks = [CheckResult("resume", "", tuple(FAULTS.values()))]
+
+    findings = run_rules(Context(Evidence("headers"), (), (), checks=checks), [code])[0]
+
+    assert shown(findings, tmp_path) == (GOLDEN / f"{code}.txt").read_text()
+    assert [each.severity for each in findings] == [FAULTS[code].severity]
+
+
+TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a part of the message
+    "torch_loaders": {
+        "web_right fork": "",
+        "web_right workers": "",
+        "web_full_batches workers": "",
+        "web_no_nodesplitter workers": "P330 on 2 ranks it ends: ValueError: you need to add an explicit nodesplitter",
+        "web_unsplit_nodes workers": "P330 on 2 ranks each rank reads all samples",
+        "web_unsplit_workers workers": "P330 with 2 workers each worker reads all samples: they come out 2 times",
+        "web_resampled workers": "",
+        "web_resampled_alike workers": "P330 with 2 workers each worker gives the same samples in the same order",
+        "web_shuffled workers": "",
+        "web_shuffled resume": "P328 this loader cannot resume",
+        "web_all_ranks_epoch workers": "",
+        "web_unsplit_epoch workers": "P330 on 2 ranks the ranks give the same samples",
+        "default_group workers": "",
+        "plain_over_web workers": "",
+        "web_lambda fork": "P329 pipeline[0].dataset.pipeline[7].args[0] cannot be pickled: it is a lambda",
+        "stream_right fork": "",
+        "stream_right workers": "",
+        "stream_right resume": "P328 this loader cannot resume",
+        "stream_unsplit workers": "P330 with 2 workers each worker reads all samples",
+        "stream_split_by_worker_only workers": "P330 on 2 ranks each rank reads all samples",
+        "stream_loses_the_rest workers": "P330 with 3 workers 20 samples of 80 never come out",
+        "stream_unequal workers": "P330 on 2 ranks they get 4 and 12 items",
+        "augments_right workers": "",
+        "augments_alike workers": "P331 each worker draws the same random numbers",
+        "worker_init_alike workers": "P331 each worker draws the same random numbers",
+        "counts workers": "",
+        "opened_in_init fork": "P329 dataset.file cannot be pickled: it is the open file",
+        "tar_in_init fork": "P329 dataset.tar.fileobj cannot be pickled: it is the open file",
+        "lock_in_init fork": "P329 dataset.lock cannot be pickled: it is an object of type _thread.lock",
+        "opens_later fork": "",
+        "local_collate fork": "P329 collate_fn cannot be pickled: it is the local function local_collate",
+        "lambda_without_workers fork": "P329 with num_workers=2, spawn and forkserver",
+        "sets_a_global fork": "P329 making the loader sets the global SIZE",
+        "fills_a_global fork": "P329 KeyError: 'label'; making the loader sets the global CACHE",
+        "lock_held_at_fork fork": "P329 fork: reading hangs",
+        "own_context fork": "",
+        "distributed_drops workers": "",
+        "distributed_right workers": "",
+        "not_distributed workers": "P330 on 2 ranks each rank reads all samples",
+    },
+    "stateful_loaders": {
+        "stateful_right resume": "",
+        "stateful_map resume": "",
+        "stateful_map_alone resume": "",
+        "stateful_of_plain_stream resume": "P327 resumed a second time",  # torchdata 0.11: StopIteration
+        "stateful_ignored resume": "P327 the epoch begins again: 70 samples come a second time",
+        "stateful_by_time resume": "P327 repeated",
+        "sampler_forgets_the_turn resume": "P327 stateful_loaders.py:",  # the line of the sampler
+        "dataset_state_with_workers resume": "P327 without workers (num_workers=0) it resumes as it should",
+        "dataset_state_alone resume": "",
+        "Skips resume": "",
+        "SkipsWithoutSeed resume": "P327 repeated",
+        "prefetching resume": "P327 8 samples lost",
+    },
+    "feed_loader": {"make resume": ""},
+    "dataset_states": {"hf_right resume": "", "hf_shuffled resume": "P327 lost"},
+    "unguarded_script": {"make fork": 'P329 put that under if __name__ == "__main__"'},
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(("file", "case"), [(file, case) for file, cases in TORCH.items() for case in cases])
+def test_a_loader_of_torch_is_judged_as_it_is(file: str, case: str, tmp_path: Path) -> None:
+    name, asks = case.split()
+    code, _, message = TORCH[file][case].partition(" ")
+
+    (result,) = asked(file, name, shards(tmp_path), asks)
+
+    assert {fault.code for fault in result.faults} == ({code} if code else set()), told(result)
+    assert message in told(result)
+    if asks == "fork" and "cannot be pickled" in message:
+        assert f"{file}.py:" in told(result)
+    if not code:
+        assert result.answer == "right", told(result)
+
+
+@pytest.mark.deep
+def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> None:
+    (result,) = asked("torch_loaders", "unsplit_without_workers", shards(tmp_path), "workers")
+
+    assert "it has num_workers=0; with 2 workers each worker reads all samples" in told(result)
+    assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]

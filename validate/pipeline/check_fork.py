@@ -1,0 +1,74 @@
+"""Do a loader's workers start by fork, spawn and forkserver, and give the same samples?"""
+
+from collections import Counter
+from dataclasses import replace
+
+from wdsflow.text.words import listed
+
+from ..finding import Severity
+from ..verdicts.check_result import CheckResult, LoaderFault
+from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .rows import identifying, identity
+
+_CODE = "P329"
+METHODS = ("fork", "spawn", "forkserver")
+
+
+def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
+    """Return whether a loader works with each start method; a loader without workers is tried with two."""
+    facts = base.facts
+    if facts.own_method:
+        return CheckResult("fork", "its DataLoader has its own multiprocessing_context: no other method is used")
+    if not facts.can_have_workers:
+        return CheckResult("fork", "no DataLoader is found in it, so no start method was tried", judged=False)
+    workers = facts.workers or 2
+    one = replace(request, epochs=1, workers=None if facts.workers else workers)
+    again, *found = runs.run_all([replace(one, method=method) for method in (METHODS[0], *METHODS)])
+    if any("context has already been set" in run.error for run in found):
+        return CheckResult("fork", "it sets the start method itself: no other is used")
+    by_text: dict[str, list[str]] = {}
+    for method, run in zip(METHODS, found, strict=True):
+        texts = _failures(run) or _differences(again, found[0], run, unique_keys=request.unique_keys)
+        for text in texts:
+            by_text.setdefault(text, []).append(method)
+    severity: Severity = "error" if facts.workers else "warning"
+    if_any = "" if facts.workers else f"with num_workers={workers}, "
+    faults = [
+        LoaderFault(_CODE, f"{if_any}{listed(methods)}: {text}{_lacks(base, text, methods)}", severity)
+        for text, methods in by_text.items()
+    ]
+    return CheckResult("fork", f"the same samples by {listed(list(METHODS))}", tuple(faults))
+
+
+def _failures(run: LoaderRun) -> list[str]:
+    if run.how == "ended":
+        return []
+    if run.no_guard:
+        return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
+    if run.unpicklable:
+        return [
+            f"{f'{each.line}: ' if each.line else ''}{each.path} cannot be pickled: it is {each.what}"
+            for each in run.unpicklable
+        ]
+    return [run.failure]
+
+
+def _differences(again: LoaderRun, first: LoaderRun, run: LoaderRun, *, unique_keys: bool) -> list[str]:
+    """Return how a run differs from the first one, by fork, as far as two runs by fork are alike."""
+    if run is first or again.how != "ended" or first.how != "ended" or not all([*first.whole, *run.whole]):
+        return []
+    columns = identifying(again.rows, first.rows, unique_keys=unique_keys, whole=True)
+    alike, ours, theirs = ([identity(row, columns) for row in each.rows] for each in (again, first, run))
+    lacking, more = (Counter(ours) - Counter(theirs)).total(), (Counter(theirs) - Counter(ours)).total()
+    if len(ours) != len(theirs) or lacking or more:
+        return [f"other samples than by {METHODS[0]}: {lacking:,} are missing and {more:,} are new"]
+    return [f"another order than by {METHODS[0]}"] if alike == ours != theirs else []
+
+
+def _lacks(base: LoaderRun, text: str, methods: list[str]) -> str:
+    """Return a text on globals that a spawned worker does not have."""
+    names = base.facts.set_globals
+    if not names or METHODS[0] in methods or "pickled" in text or "__main__" in text:
+        return ""
+    line = f" ({base.facts.lines['makes']})" if base.facts.lines.get("makes") else ""
+    return f"; making the loader sets the global {listed(list(names))}{line}, which a worker that is not forked lacks"

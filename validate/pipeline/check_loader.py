@@ -1,0 +1,112 @@
+"""Will a loader resume, start its workers by any method, and split? ``check_loader`` answers by runs of it."""
+
+import io
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from wdsflow.scan.evidence import Evidence, ScanOptions
+from wdsflow.text.words import how_many
+
+from ..verdicts.check_result import Check, CheckResult
+from .check_fork import check_fork
+from .check_resume import check_resume
+from .check_workers import check_workers
+from .load_pipeline import PipelineError
+from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .probe_samples import SamplePlace, TinyTars
+
+_MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
+_SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
+_FEW = 8  # items of an epoch
+_CLONED = 3  # the sample of which copies are made: the first is often odd
+_CLONES = 16  # copies of one sample in a shard
+
+
+def check_loader(
+    spec: str, checks: Sequence[Check], evidence: Evidence, options: ScanOptions, patience: float = 60.0
+) -> list[CheckResult]:
+    """Return the answers to some questions about a loader, in the order of the questions.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        checks: the questions.
+        evidence: of the scan of all shards.
+        options: of that scan.
+        patience: seconds without a sample after which a run of the loader hangs.
+
+    Raises:
+        PipelineError: the loader cannot be found, imported, built or read.
+    """
+    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder:
+        tars = TinyTars(Path(folder), allow_pipe=options.allow_pipe)
+        runs = LoaderRuns(spec, patience)
+        for each in (_EACH, _MORE):
+            request, note = _request(evidence, tars, each)
+            request = replace(request, epochs=3 if "resume" in checks else 1)
+            base = runs.run(request)
+            if base.how != "ended" or not note or sum(map(len, base.epochs[:1])) >= _FEW:
+                break
+        if base.how == "ended" and not base.rows:
+            raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
+        found = [_answer(check, runs, request, base, tars) for check in checks if base.how == "ended"]
+        if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
+            found = [check_fork(runs, request, base)]
+            if len(found[0].faults) != 1 or "fork, spawn and forkserver" in found[0].faults[0].message:
+                found = []
+            else:
+                why = f"it does not run as it is: {base.failure}"
+                found += [CheckResult(each, why, judged=False) for each in checks if each != "fork"]
+        if not found:
+            raise PipelineError(f"{spec} does not run: {base.failure}")
+        return [replace(each, notes=tuple(filter(None, (*each.notes, note)))) for each in found]
+
+
+def _answer(check: Check, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, tars: TinyTars) -> CheckResult:
+    """Return the answer to one question, by runs of a loader whose undisturbed run is known."""
+    if check == "resume":
+        return check_resume(runs, request, base)
+    if check == "fork":
+        return check_fork(runs, request, base)
+    rows = max(len(item) for item in base.epochs[0])
+    return check_workers(runs, request, base, _clones(request.urls[0], tars, 2 * rows))
+
+
+def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderRequest, str]:
+    """Return shards that a loader reads in seconds: all of a small set, otherwise copies of the first samples, with a note."""
+    shards = [shard for shard in evidence.shards if shard.error is None]
+    size = sum(shard.size or _MOST_BYTES + 1 for shard in shards)
+    local = not any("://" in shard.url or shard.url.startswith("pipe:") for shard in shards)
+    places = [tars.first_in(shard.url, each) for shard in shards[:_SHARDS]]
+    if local and size <= _MOST_BYTES and evidence.samples <= _MOST_SAMPLES:
+        keys = [place.key for shard in shards for place in tars.places_in(shard.url)]
+        urls, note = tuple(shard.url for shard in shards), ""
+    else:
+        keys = [place.key for some in places for place in some]
+        urls = tuple(url for some in places if some and (url := tars.tar(*some)))
+        note = f"the loader was run over copies of {how_many(len(keys), 'sample')} from {how_many(len(urls), 'shard')}"
+    return LoaderRequest(urls, keys=frozenset(keys), unique_keys=len(set(keys)) == len(keys)), note
+
+
+def _clones(url: str, tars: TinyTars, least: int) -> list[str]:
+    """Return shards whose samples are copies of one sample under other keys."""
+    places = tars.first_in(url, _CLONED)
+    path = tars.tar(places[-1]) if places else None
+    if path is None:
+        raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
+    return [_cloned(path, places[-1], tars, number * 1000, max(_CLONES, least)) for number in range(4)]
+
+
+def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: int) -> str:
+    file = io.BytesIO()
+    with tarfile.open(path) as one, tarfile.open(fileobj=file, mode="w") as tar:
+        members = [(member.name, data.read()) for member in one if (data := one.extractfile(member))]
+        for number in range(start, start + count):
+            key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
+            for name, content in members:
+                member = tarfile.TarInfo(key + name[len(place.key) :])
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return tars.write(file.getvalue(), f"{start:06d}.tar")

@@ -1,0 +1,200 @@
+"""Do workers and ranks share the samples? Each must come out once, whatever their number."""
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from wdsflow.text.words import how_many, listed
+
+from ..verdicts.check_result import CheckResult, LoaderFault
+from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .rows import Row, counts_up, flat, identifying, identity, such_as
+
+_SPLIT, _SEED = "P330", "P331"
+RANKS = 2
+_COUNTS = (1, 2, 3, 4)
+_DRAWS = 4  # different values that show that random numbers are drawn
+
+
+class _Workers:
+    def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
+        self.runs, self.facts = runs, base.facts
+        urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
+        self.request = replace(request, epochs=1, urls=urls[: max(1, len(urls) - len(urls) % RANKS)])
+        self.faults: dict[str, LoaderFault] = {}
+        self.notes: list[str] = []
+        self.judged: list[str] = []
+
+    def result(self, clones: Sequence[str]) -> CheckResult:
+        """Compare workers, then ranks, then the random numbers of both."""
+        workers = self.facts.can_have_workers
+        shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
+        counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
+        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
+        copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
+        asked = [replace(self.request, workers=count) for count in counts]
+        asked += [replace(copies, workers=count) for count in (0, RANKS)] if workers else [copies]
+        on_ranks = [replace(each, workers=own) for each in (self.request, copies)]
+        with ThreadPoolExecutor(2) as pool:
+            one_process = pool.submit(self.runs.run_series, asked)
+            several = pool.submit(self.runs.run_ranks, on_ranks, RANKS)
+            runs, (ranks, *copied) = one_process.result(), several.result()
+        alone = runs[0]
+        if alone.how != "ended":
+            return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
+        for count, run in zip(counts[1:], runs[1:], strict=False):
+            self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
+        if shards >= RANKS:
+            self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
+            if why := next((run.no_group for run in ranks if run.no_group), ""):
+                self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
+        if len(counts) <= len(_COUNTS):
+            few = f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
+            none = "no DataLoader is found in it, so no worker was tried"
+            self.notes.append(f"workers: {few if workers else none}")
+        copied_alone, *two = runs[len(counts) :]
+        self._seeds(copied_alone, two, copied[0] if copied else [])
+        summary = (
+            f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
+        )
+        faults = tuple(self.faults.values())
+        return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
+
+    def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
+        """Compare what one process reads alone with what several read together."""
+        what = "rank" if len(shared) > 1 else "worker"
+        failed = next((run for run in shared if run.how != "ended"), None)
+        if failed is not None:
+            ends = "ends" if failed.how == "raised" else "stops"
+            self._fault(f"{what} end", f"{where} it {ends}: {failed.failure}", failed.line)
+            return
+        found = [row for run in shared for row in run.rows]
+        finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
+        columns = identifying(alone.rows, found, unique_keys=self.request.unique_keys, whole=finite)
+        if not columns:
+            self.notes.append(f"workers: {where} nothing was compared: its samples have no key, and differ in each run")
+            return
+        before = len(self.faults)
+        if finite:
+            self._count(alone, shared, columns, where, what, parts)
+        else:
+            self._side_by_side(shared, columns, where, what, parts)
+        if len(self.faults) == before:
+            self.judged.append(where)
+
+    def _count(
+        self, alone: LoaderRun, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
+    ) -> None:
+        expected = Counter(identity(row, columns) for row in alone.rows)
+        found = Counter(identity(row, columns) for run in shared for row in run.rows)
+        # What the last batch of one process leaves out may come out elsewhere, once: that is no repeat.
+        twice, missing = found - (expected | Counter(dict.fromkeys(found, 1))), expected - found
+        items = [len(item) for run in shared for epoch in run.epochs for item in epoch]
+        size, total = max(items, default=1), sum(items)
+        sizes = [sum(map(len, run.epochs)) for run in shared]
+        same = len({len(run.rows) for run in shared}) == 1
+        # A sampler may add samples so that all ranks have as many, or leave out those that do not fill a batch.
+        padding = max(len(shared) - 1, size - 1 if same else 0) if len(shared) > 1 else 0
+        dropped = parts * (size - 1) if items and min(items) == size else 0
+        dropped = max(dropped, padding)
+        copies = total / max(1, expected.total())
+        if twice.total() > min(padding, expected.total() // 4):
+            whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
+            text = (
+                f"each {what} reads all samples: they come out {round(copies)} times"
+                if whole
+                else f"{how_many(twice.total(), 'sample')} of {expected.total():,} come out more than once{such_as(twice)}"
+            )
+            self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
+        elif missing.total() > dropped:
+            lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
+            self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
+        elif missing:
+            count = how_many(missing.total(), "sample")
+            self.notes.append(f"workers: {where} {count} did not fill a batch and were left out")
+        if len(set(sizes)) > 1:
+            numbers = listed([f"{count:,}" for count in sizes])
+            why = "the rank with more waits in its next collective operation, and the run hangs"
+            self._fault("unequal", f"{where} they get {numbers} items: {why}")
+
+    def _side_by_side(
+        self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
+    ) -> None:
+        """Compare runs without an end: ranks by their samples, workers by the items that they give in turn."""
+        if len(shared) > 1:
+            each = [[identity(row, columns) for row in run.rows] for run in shared]
+        elif parts > 1:
+            items = [item for epoch in shared[0].epochs for item in epoch]
+            each = [[identity(row, columns) for row in flat(items[index::parts])] for index in range(parts)]
+        else:
+            return
+        shortest = min(map(len, each))
+        if shortest < _DRAWS or len(set(each[0])) < _DRAWS:
+            return
+        if all(one[:shortest] == each[0][:shortest] for one in each):
+            text = f"each {what} gives the same samples in the same order"
+        elif self.facts.repeats and not self.facts.resampled and _overlap(each) > 0.5:
+            text = f"the {what}s give the same samples"
+        else:
+            return
+        self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
+
+    def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
+        """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""
+        if alone.how != "ended":
+            text = f"random numbers were not compared: with copies of one sample it ends: {alone.failure}"
+            self.notes.append(f"workers: {text}")
+            return
+        for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
+            if f"{what} overlap" in self.faults:
+                continue  # it gives them the same samples, too
+            rows = [row for run in runs for row in run.rows]
+            if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
+                text = (
+                    f"in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one"
+                )
+                text = f"each {what} draws the same random numbers: {text}"
+                self._fault(f"{what} seed", text, severity=severity, code=_SEED)
+
+    def _fault(self, kind: str, text: str, line: str = "", severity: str = "error", code: str = _SPLIT) -> None:
+        line = line or self.facts.lines.get("reads", "")
+        prefix = f"{line}: " if line and line not in text else ""
+        if kind.startswith("worker") and not self.facts.workers:  # these are workers that we added
+            severity, prefix = "warning", f"{prefix}it has num_workers=0; "
+        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", severity))  # type: ignore[arg-type]
+
+
+_SPLITTERS = {
+    "worker": "split the shards by torch.utils.data.get_worker_info(), or by wds.split_by_worker",
+    "rank": "split the shards by rank (nodesplitter=wds.split_by_node), or use a DistributedSampler",
+}
+
+
+def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str]) -> CheckResult:
+    """Return whether workers and ranks share the samples.
+
+    Args:
+        runs: starts the runs.
+        request: the run of ``base``.
+        base: a run of the loader as it is.
+        clones: shards that have copies of one sample only.
+    """
+    return _Workers(runs, request, base).result(clones)
+
+
+def _overlap(each: Sequence[Sequence[tuple[str, ...]]]) -> float:
+    """Return the share of the samples of the smallest part that all parts have."""
+    sets = [set(one) for one in each]
+    return len(set.intersection(*sets)) / min(map(len, sets))
+
+
+def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
+    """Return a column of copies of one sample that has each value twice in two workers, and once in one; "" if none."""
+    for name in shared[0] if shared and alone else ():
+        one, two = Counter(row.get(name, "") for row in alone), Counter(row.get(name, "") for row in shared)
+        if len(two) < _DRAWS or counts_up(one) or one.total() - len(one) > one.total() // 10:
+            continue
+        if sum(count for count in two.values() if count % RANKS == 0) >= 0.9 * two.total():
+            return f"column {name!r}" if name else "the content"
+    return ""

@@ -1,0 +1,235 @@
+"""The parts of the user's loader: what has a state, which loaders start workers, and what cannot be pickled."""
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from multiprocessing.reduction import ForkingPickler
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
+from typing import NamedTuple, Protocol, TypeGuard
+
+from wdsflow.text.shell import escape
+
+from ..tracing.meter import own_line
+from ..tracing.pipeline_steps import Loader, is_loader, is_pipeline, repetition
+
+_MOST_PARTS = 2000
+_MOST_ITEMS = 64  # of a list
+_LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_SENT = ("dataset", "collate_fn", "worker_init_fn")  # attributes of a DataLoader that go to its workers
+
+
+class Stateful(Protocol):
+    """An object whose position can be saved and restored."""
+
+    def state_dict(self) -> object:
+        """Return the position."""
+
+    def load_state_dict(self, state: object) -> object:
+        """Go to a position."""
+
+
+class Part(NamedTuple):
+    """An object inside a loader."""
+
+    path: str  # from the loader on: "dataset.pipeline[2]"; "" for the loader itself
+    thing: object
+
+
+def parts(loader: object) -> Iterator[Part]:
+    """Yield a loader and all objects that it holds, nearest first."""
+    queue, seen = deque([Part("", loader)]), {id(loader)}
+    while queue:
+        part = queue.popleft()
+        yield part
+        for name, child in _children(part.thing):
+            if id(child) not in seen and len(seen) < _MOST_PARTS:
+                seen.add(id(child))
+                queue.append(Part(f"{part.path}{name}".lstrip("."), child))
+
+
+def _children(thing: object) -> Iterator[tuple[str, object]]:
+    """Yield the path and the value of what an object holds; models and large data are left out."""
+    if isinstance(thing, _LEAVES) or hasattr(thing, "named_parameters") or hasattr(thing, "untyped_storage"):
+        return
+    if isinstance(thing, list | tuple):
+        yield from ((f"[{index}]", each) for index, each in enumerate(thing[:_MOST_ITEMS]))
+    elif isinstance(thing, Mapping):
+        yield from ((f"[{escape(repr(name), 40)}]", thing[name]) for name in list(thing)[:_MOST_ITEMS])
+    elif isinstance(thing, partial):
+        yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
+    else:
+        yield from _attributes(getattr(thing, "__dict__", {}))
+
+
+def _attributes(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    return ((f".{name}", value) for name, value in list(values.items()))
+
+
+def loaders_in(loader: object) -> list[tuple[str, Loader]]:
+    """Return the torch DataLoaders inside a loader, with their paths."""
+    return [(part.path, part.thing) for part in parts(loader) if is_loader(part.thing)]
+
+
+def is_stateful(thing: object) -> TypeGuard[Stateful]:
+    """Return whether an object can save and restore its position; models and optimizers do not count."""
+    has = all(callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict"))
+    return has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups"))
+
+
+def stateful_part(loader: object) -> Part | None:
+    """Return what has the state of a loader: the loader itself, otherwise the nearest part of it; None if nothing has."""
+    return next((part for part in parts(loader) if is_stateful(part.thing)), None)
+
+
+def with_workers(loader: object, count: int) -> object:
+    """Return a loader whose DataLoaders have ``count`` workers; a dataset alone is put into one."""
+    data = sys.modules.get("torch.utils.data")
+    found = loaders_in(loader)
+    if not found and data is not None and isinstance(loader, data.Dataset):
+        return data.DataLoader(loader, batch_size=None, num_workers=count)
+    for _, each in found:
+        changes: dict[str, object] = {"num_workers": count}
+        if not count:
+            changes |= {"prefetch_factor": None, "persistent_workers": False}
+        elif not each.num_workers:
+            changes["prefetch_factor"] = 2
+        vars(each).update(changes)  # torch refuses some of these after the constructor
+    return loader
+
+
+def repeats(loader: object) -> tuple[bool, bool]:
+    """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
+    things = [part.thing for part in parts(loader)]
+    resampled = any(getattr(thing, "nshards", 0) == sys.maxsize for thing in things)
+    return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
+
+
+class Unpicklable(NamedTuple):
+    """A part of a loader that cannot be sent to a worker."""
+
+    path: str
+    what: str  # "a lambda"
+    line: str  # where it was made: "train.py:31"; "" if not known
+
+
+def unpicklable_parts(loader: object) -> list[Unpicklable]:
+    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle."""
+    found = []
+    for path, each in loaders_in(loader):
+        for name in _SENT:
+            thing = getattr(each, name, None)
+            fault = _unpicklable(f"{path}.{name}".lstrip("."), thing, each, name, set())
+            found += [fault] if fault else []
+    return found
+
+
+def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> Unpicklable | None:
+    try:
+        ForkingPickler.dumps(thing)
+    except Exception:  # noqa: BLE001 - the user's __reduce__ may raise anything
+        seen.add(id(thing))
+    else:
+        return None
+    children = _children(thing)
+    if not isinstance(thing, list | tuple | Mapping | partial):
+        with suppress(Exception):  # as pickle does: what __getstate__ leaves out is not sent
+            state = getattr(thing, "__getstate__", lambda: None)()
+            children = _attributes(state) if isinstance(state, dict) else children
+    for step, child in children:
+        if id(child) not in seen:
+            found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
+            if found:  # inside a library's object: the user's line is the one that made that object
+                return found if found.line else found._replace(line=_made_at(thing, owner, name))
+    return Unpicklable(path, _described(thing), _made_at(thing, owner, name))
+
+
+def _described(thing: object) -> str:
+    name = escape(str(getattr(thing, "__qualname__", type(thing).__qualname__)), 80)
+    if isinstance(thing, FunctionType):
+        return "a lambda" if thing.__name__ == "<lambda>" else f"the local function {name}"
+    if isinstance(thing, GeneratorType):
+        return f"the generator {name}"
+    if hasattr(thing, "read") and hasattr(thing, "fileno"):
+        return f"the open file {escape(str(getattr(thing, 'name', '')), 80)}".strip()
+    if "<locals>" in type(thing).__qualname__:
+        return f"an object of the local class {name}"
+    return f"an object of type {escape(type(thing).__module__, 40)}.{name}"
+
+
+def _made_at(thing: object, owner: object, name: str) -> str:
+    """Return the line of a function, or the one that assigns an attribute; "" if neither is in the user's code."""
+    code = getattr(thing, "__code__", None) or getattr(thing, "gi_code", None)
+    if code is not None:
+        return own_line(code.co_filename, code.co_firstlineno)
+    if "<locals>" in type(thing).__qualname__:
+        return _line_of_class(type(thing))
+    for kind in type(owner).__mro__:
+        for node, file, first in _nodes(kind):
+            targets: list[ast.expr] = []
+            if isinstance(node, ast.Assign):
+                targets = node.targets
+            elif isinstance(node, ast.AnnAssign):
+                targets = [node.target]
+            if any(isinstance(each, ast.Attribute) and each.attr == name for each in targets):
+                return own_line(file, first + node.lineno - 1)
+    return ""
+
+
+def _nodes(thing: object) -> Iterator[tuple[ast.stmt | ast.expr, str, int]]:
+    """Yield the nodes of the source of a class or function, with its file and first line."""
+    try:
+        lines, first = inspect.getsourcelines(thing)  # type: ignore[arg-type]
+        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            yield node, file or "", max(1, first)
+
+
+def _line_of_method(kind: type, method: str) -> str:
+    code = getattr(inspect.getattr_static(kind, method, None), "__code__", None)
+    return "" if code is None else own_line(code.co_filename, code.co_firstlineno)
+
+
+def _line_of_class(kind: type) -> str:
+    try:
+        return own_line(inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1])
+    except (OSError, TypeError):
+        return ""
+
+
+def line_in(loader: object, made_by: object, *methods: str) -> str:
+    """Return the user's line about a loader: a method of a class of theirs, or the call that makes it; "" if unknown."""
+    things = [part.thing for part in parts(loader)]
+    of_methods = (_line_of_method(type(thing), method) for thing in things for method in methods)
+    of_classes = (_line_of_class(type(thing)) for thing in things)
+    if line := next(filter(None, chain(of_methods, of_classes)), ""):
+        return line
+    kinds = [type(thing).__name__ for thing in things if is_pipeline(thing) or is_loader(thing) or thing is loader]
+    calls: dict[str, str] = {}
+    for node, file, first in _nodes(made_by):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            calls.setdefault(name, own_line(file, first + node.lineno - 1))
+    code = getattr(made_by, "__code__", None)
+    own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
+    return next((calls[kind] for kind in reversed(kinds) if calls.get(kind)), own)
+
+
+def globals_of(thing: object) -> dict[str, tuple[int, int]]:
+    """Return each global of the module in which a function or class is defined, as far as a change of it can be seen."""
+    module = sys.modules.get(str(getattr(thing, "__module__", "")))
+    names = {} if module is None else vars(module)
+    return {
+        name: (id(value), len(value) if isinstance(value, dict | list | set) else 0)
+        for name, value in names.items()
+        if not name.startswith("__")
+    }

@@ -1,0 +1,191 @@
+"""Runs of the user's loader as it is, in new processes: their requests, and what they report."""
+
+import socket
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Literal
+
+from wdsflow.engines.peer import Peer, ending
+from wdsflow.engines.site import shown_cores
+
+from .loader_parts import Unpicklable
+from .rows import Row
+
+END = -1  # in place of a number of items: after the last one
+_IMPORT = 120.0  # seconds until the first message of a process
+_NO_GUARD = "An attempt has been made to start a new process before"
+Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
+Place = tuple[int, int]  # an epoch, and how many items of it were handed out; END: all of them
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderRequest:
+    """One run of a loader."""
+
+    urls: tuple[str, ...]
+    epochs: int = 1
+    first: int = 0  # the first epoch
+    most: int = 2000  # items of an epoch
+    seconds: float = 90.0  # then the run ends after its current item
+    save_at: tuple[Place, ...] = ()
+    state: bytes | None = None  # loaded before the first epoch
+    workers: int | None = None  # of its DataLoaders; None: as they are
+    method: str = ""  # of multiprocessing; "": the default
+    rank: int = 0
+    ranks: int = 1
+    meeting: str = ""  # the file at which ranks meet
+    port: int = 0
+    keys: frozenset[str] = frozenset()  # of the samples in the shards
+    unique_keys: bool = False  # no two samples have the same key
+
+
+@dataclass(frozen=True, slots=True)
+class LoaderFacts:
+    """Facts from the loader's own object."""
+
+    kind: str = ""
+    workers: int | None = None  # of its DataLoaders; None: it has none
+    can_have_workers: bool = False
+    own_method: bool = False  # its DataLoaders choose how processes are started
+    stateful: str | None = None  # what has its state: a path, "" for the loader itself; None: nothing
+    map_style: bool = False
+    repeats: bool = False  # shards, until an epoch is full
+    resampled: bool = False  # draws shards with replacement
+    lines: dict[str, str] = field(default_factory=dict)  # "makes", "reads", "saves", "loads" -> line of the user's code
+    set_globals: tuple[str, ...] = ()  # that the function set which makes it
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """A state that was taken during a run."""
+
+    place: Place
+    data: bytes = b""
+    error: str = ""  # why there is none
+    line: str = ""
+
+
+@dataclass(slots=True)
+class LoaderRun:
+    """The result of a run."""
+
+    how: Literal["ended", "raised", "hung"] = "ended"
+    stage: Stage = "importing"  # where it raised or hung
+    error: str = ""
+    line: str = ""
+    facts: LoaderFacts = field(default_factory=LoaderFacts)
+    epochs: list[list[list[Row]]] = field(default_factory=list)  # the samples of each item of each epoch
+    whole: list[bool] = field(default_factory=list)  # whether the epoch ended by itself
+    states: list[SavedState] = field(default_factory=list)
+    shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
+    unpicklable: tuple[Unpicklable, ...] = ()
+    no_guard: bool = False  # a worker imported the user's script, which started processes again
+    no_group: str = ""  # why torch.distributed was not initialized
+
+    @property
+    def rows(self) -> list[Row]:
+        """The samples of all epochs."""
+        return [row for epoch in self.epochs for item in epoch for row in item]
+
+    @property
+    def failure(self) -> str:
+        """How it failed, with the line of the user's code."""
+        line = f"{self.line}: " if self.line else ""
+        return f"{line}{self.error}" if self.how == "raised" else f"{self.stage} hangs"
+
+
+class LoaderRuns:
+    """Starts runs of one loader.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``.
+        patience: seconds without an item after which a run hangs.
+    """
+
+    def __init__(self, spec: str, patience: float = 60.0) -> None:
+        self.spec, self.patience = spec, patience
+
+    def run(self, request: LoaderRequest) -> LoaderRun:
+        """Return the result of a run in a new process, which is ended with all that it started."""
+        return self.run_series([request])[0]
+
+    def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
+        """Return the results of runs, each in a new process, in their order; several run at a time."""
+        with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
+            return list(pool.map(self.run, requests))
+
+    def run_ranks(self, requests: Sequence[LoaderRequest], ranks: int) -> list[list[LoaderRun]]:
+        """Return the results of the ranks of each run; they take part in one group of torch.distributed."""
+        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
+            meeting, port = str(Path(folder, "meeting")), free_port()
+            series = [
+                [replace(each, rank=rank, ranks=ranks, meeting=meeting, port=port) for each in requests]
+                for rank in range(ranks)
+            ]
+            found = list(pool.map(partial(self.run_series, again=False), series))
+        return [list(each) for each in zip(*found, strict=False)]
+
+    def run_series(self, requests: Sequence[LoaderRequest], *, again: bool = True) -> list[LoaderRun]:
+        """Return the results of runs, one after the other in one process.
+
+        After a run that does not end, the others take place in a new process; not at all without ``again``.
+        """
+        found: list[LoaderRun] = []
+        while len(found) < len(requests) and (again or not found):
+            with tempfile.TemporaryFile() as log:
+                peer = Peer(f"from {__package__}.loader_serving import serve; serve({self.spec!r})", stderr=log)
+                try:
+                    for request in requests[len(found) :]:
+                        found.append(self._ask(peer, request))
+                        if found[-1].how != "ended":
+                            break
+                finally:
+                    status = peer.close()
+                log.seek(0)
+                found[-1].no_guard = _NO_GUARD in log.read().decode("utf-8", "replace")
+                if found[-1].how == "raised" and not found[-1].error:
+                    found[-1].error = f"the process {ending(status, 'ended with exit status')}"
+        return found
+
+    def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
+        found = LoaderRun()
+        try:
+            peer.send(request)
+            self._follow(peer, found)
+        except (OSError, EOFError):
+            peer.ends_within(1.0)
+            found.how = "raised"
+        return found
+
+    def _follow(self, peer: Peer, found: LoaderRun) -> None:
+        """Note what a process reports, until it ends or hangs."""
+        patience = max(_IMPORT, self.patience)
+        while wait([peer.line], patience):
+            kind, value = peer.receive()
+            if kind == "done":
+                return
+            if kind == "item":
+                found.epochs[-1].append(value)
+            elif kind == "epoch":
+                found.epochs.append([])
+                found.whole[len(found.epochs) - 1 :] = [False]
+            elif kind == "whole":
+                found.whole[-1] = True
+            elif kind == "state":
+                found.states.append(value)
+            else:
+                setattr(found, kind, value)
+            patience = self.patience if found.stage not in ("importing", "building") else patience
+        found.how = "hung"
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

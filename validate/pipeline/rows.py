@@ -1,0 +1,184 @@
+"""Samples in the output of a loader: batches become rows, and rows are recognized in other runs.
+
+A row has a mark for each of its columns: a key of the shards as it is, otherwise a hash of the content. Columns that differ
+in each run, such as randomly cropped images, identify nothing; ``identifying`` leaves them out.
+"""
+
+import hashlib
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Protocol, TypeGuard, cast
+
+Row = dict[str, str]  # column -> mark
+_KEY = "key:"
+_NUMBER = "number:"
+
+
+class _Array(Protocol):
+    """A tensor of torch or an array of numpy, without an import of either."""
+
+    ndim: int
+    shape: Sequence[int]
+    dtype: object
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> object: ...
+    def tobytes(self) -> bytes: ...
+    def item(self) -> object: ...
+    def tolist(self) -> object: ...
+
+
+def _is_array(value: object) -> TypeGuard[_Array]:
+    return all(hasattr(value, name) for name in ("ndim", "shape", "dtype", "tolist"))
+
+
+def rows_of(item: object, keys: Collection[str]) -> list[Row]:
+    """Return the samples of one item of a loader: the rows of a batch, or one row. ``keys``: of the shards' samples."""
+    if isinstance(item, list | tuple) and _has_records(item, keys):
+        return [_row(_columns(record), keys) for record in item]
+    columns = _columns(item)
+    count = _length(columns, keys)
+    if count is None:
+        return [_row(columns, keys)]
+    split = {name: value for name, value in columns.items() if _is_column(value) and len(value) == count}
+    whole = _row({name: value for name, value in columns.items() if name not in split}, keys)
+    return [{**whole, **_row({name: value[index] for name, value in split.items()}, keys)} for index in range(count)]
+
+
+def _has_records(items: Sequence[object], keys: Collection[str]) -> bool:
+    """Return whether a sequence has samples, not columns: their fields differ in type, or each has one key."""
+    if not items or all(isinstance(each, Mapping) for each in items):
+        return bool(items)
+    if not all(isinstance(each, list | tuple) and each for each in items):
+        return False
+    records = cast("Sequence[Sequence[object]]", items)
+    if any(len({type(value) for value in each}) > 1 for each in records):
+        return True
+    named = [sum(isinstance(value, str) and value in keys for value in each) for each in records]
+    return len(records[0]) > 1 and all(count == 1 for count in named)
+
+
+def _columns(item: object, above: str = "") -> dict[str, object]:
+    """Return the columns of a batch, or the fields of a sample; nested mappings are flattened."""
+    if is_dataclass(item) and not isinstance(item, type):
+        item = {each.name: getattr(item, each.name) for each in fields(item)}
+    if isinstance(item, Mapping):
+        found: dict[str, object] = {}
+        for name, value in item.items():
+            found |= _columns(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+        return found
+    if isinstance(item, list | tuple) and not above:
+        return {str(index): value for index, value in enumerate(item)}
+    return {above: item}
+
+
+def _is_column(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple) or (_is_array(value) and value.ndim > 0)
+
+
+def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
+    """Return the number of samples in a batch; None for a sample."""
+    for value in columns.values():
+        if isinstance(value, list | tuple) and value and all(isinstance(each, str) and each in keys for each in value):
+            return len(value)
+    lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
+    return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
+
+
+def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
+    return {name: _mark(value, keys) for name, value in columns.items()}
+
+
+def _mark(value: object, keys: Collection[str]) -> str:
+    if isinstance(value, str) and value in keys:
+        return f"{_KEY}{value}"
+    if _is_array(value) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool | int):
+        return f"{_NUMBER}{int(value)}"
+    return hashlib.blake2b(_content(value, keys), digest_size=8).hexdigest()
+
+
+def _content(value: object, keys: Collection[str]) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str | float | None):
+        return repr(value).encode("utf-8", "surrogatepass")
+    if _is_array(value):
+        head = f"{value.dtype}{tuple(value.shape)}".encode()
+        return head + (value.tobytes() if hasattr(value, "tobytes") else pickle.dumps(value.tolist()))
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}={_mark(each, keys)}" for name, each in value.items()).encode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return "\n".join(_mark(each, keys) for each in value).encode()
+    if hasattr(value, "tobytes") and hasattr(value, "mode"):  # an image of Pillow
+        return cast("_Array", value).tobytes()
+    try:
+        return pickle.dumps(value)
+    except Exception:  # noqa: BLE001 - any object of the user
+        return type(value).__name__.encode()
+
+
+def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool, whole: bool) -> tuple[str, ...]:
+    """Return the columns by which rows of one run are recognized in another; () if there are none.
+
+    Args:
+        known: rows of the first run.
+        seen: rows of the other one.
+        unique_keys: whether no two samples of the shards have the same key; keys alone then identify.
+        whole: whether the first run has read all samples, so that it must have most of those of the other.
+    """
+    if not known or not seen:
+        return ()
+    columns = list(known[0])
+    keys = [name for name in columns if all(row.get(name, "").startswith(_KEY) for row in known)]
+    if keys and unique_keys:
+        return tuple(keys)
+    shares: dict[str, float] = {}
+    distinct: dict[str, int] = {}
+    for name in columns:
+        values = {row.get(name) for row in known}
+        distinct[name] = len(values)
+        shares[name] = sum(row.get(name) in values for row in seen) / len(seen)
+    best = max(shares.values(), default=0.0)
+    if best < (0.75 if whole else 0.5):
+        return ()
+    numbers = {name for name in columns if known[0][name].startswith(_NUMBER)}  # perhaps a counter in each process
+    usable: tuple[str, ...] = ()
+    for name in sorted(columns, key=lambda name: (name not in keys, name in numbers, -distinct[name])):
+        more = (*usable, name)
+        together = {identity(row, more) for row in known}
+        if sum(identity(row, more) in together for row in seen) >= (best - 0.02) * len(seen):
+            usable = more
+    return usable if len({identity(row, usable) for row in known}) > 1 or len(known) == 1 else ()
+
+
+def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
+    """Return what identifies a row."""
+    return tuple(row.get(name, "") for name in columns)
+
+
+def such_as(identities: Iterable[tuple[str, ...]]) -> str:
+    """Return the key of the first row in parentheses, "" if it has none."""
+    keys = (mark.removeprefix(_KEY) for mark in next(iter(identities)) if mark.startswith(_KEY))
+    return next((f" (such as {key})" for key in keys), "")
+
+
+def counts_up(values: Iterable[str]) -> bool:
+    """Return whether the values of a column are consecutive whole numbers: a counter, nothing random.
+
+    >>> counts_up(["number:4", "number:3"]), counts_up(["number:4", "number:9"]), counts_up(["a6f1"])
+    (True, False, False)
+    """
+    found = set(values)
+    if not all(value.startswith(_NUMBER) for value in found):
+        return False
+    numbers = sorted(int(value.removeprefix(_NUMBER)) for value in found)
+    return numbers[-1] - numbers[0] == len(numbers) - 1
+
+
+def flat(items: Iterable[Sequence[Row]]) -> Iterator[Row]:
+    """Yield the rows of all items."""
+    for item in items:
+        yield from item
