@@ -20,7 +20,7 @@ from wdsflow.text.options import (
 
 from .verdicts.check_result import Check
 
-CHECKS: tuple[Check, ...] = get_args(Check)
+LOADER_CHECKS: tuple[Check, ...] = get_args(Check)
 Found = Callable[[int], Callable[[object], None] | None]
 
 
@@ -45,8 +45,10 @@ def checks(values: Sequence[str]) -> tuple[Check, ...]:
     """
     names = tuple(dict.fromkeys(several(values)))
     for name in names:
-        if name not in CHECKS:
-            raise ValueError(f"{name} is no check of a loader: write --check {','.join(CHECKS)}, or some of these")
+        if name not in LOADER_CHECKS:
+            raise ValueError(
+                f"{name} is no check of a loader: write --check {','.join(LOADER_CHECKS)}, or some of these"
+            )
     return cast("tuple[Check, ...]", names)
 
 
