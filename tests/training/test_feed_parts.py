@@ -54,15 +54,16 @@ SOURCES = st.lists(
 )
 
 
-@given(SOURCES, st.data(), st.sampled_from(["exact", "even", "drop"]))
-def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last):
+@given(SOURCES, st.data(), st.sampled_from(["exact", "even", "drop"]), st.booleans())
+def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, together):
     mixed = [
         MixedSource(tuple((f"{number} {shard}", count) for shard, count in enumerate(counts)), weight, ends)
         for number, (counts, weight, ends) in enumerate(sources)
     ]
 
     def rank(number, world, batch_size):
-        return Balanced(mixed, place=RankPlace(number, world), batch_size=batch_size, seed=3, last=last, most_lanes=4)
+        place = RankPlace(number, world)
+        return Balanced(mixed, place=place, batch_size=batch_size, seed=3, last=last, together=together, most_lanes=4)
 
     length = rank(0, 1, 1).length
     given, start, skipped = [], 0, 0
@@ -70,20 +71,23 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last):
         world, batch_size = data.draw(st.integers(1, min(4, length))), data.draw(st.integers(1, 5))
         every = [rank(number, world, batch_size) for number in range(world)]
         lists = [list(each.steps(2, start)) for each in every]
-        assert {len(steps) for steps in lists} == {every[0].steps_left(start)}
+        assert [len(steps) for steps in lists] == [each.steps_left(start) for each in every]
+        alone = len(lists[0]) - len(lists[-1])  # of the first ranks, at the end of the epoch
+        assert alone in ({0} if together or last != "exact" else {0, 1})
+        assert sorted(map(len, lists), reverse=True) == [len(steps) for steps in lists]
         if not lists[0]:
             skipped = length - start
             assert skipped < {"exact": 0, "even": world, "drop": world * batch_size}[last]
             break
         until = data.draw(st.integers(1, len(lists[0])))
-        for together in zip(*(steps[:until] for steps in lists), strict=True):
-            sizes = [step.size for step in together]
+        for at, step in enumerate(lists[0][:until]):
+            sizes = [steps[at].size for steps in lists if at < len(steps)]
             assert max(sizes) - min(sizes) <= (last == "exact")
             assert 0 < min(sizes) <= max(sizes) <= batch_size
-            assert {(step.start, step.stop) for step in together} == {(start, together[0].stop)}
-            for step in together:
-                given += [] if step.repeated else [place for part in step.parts for place in places(part)]
-            start = together[0].stop
+            for other in (steps[at] for steps in lists if at < len(steps)):
+                assert (other.start, other.stop) == (start, step.stop)
+                given += [] if other.repeated else [place for part in other.parts for place in places(part)]
+            start = step.stop
     assert len(given) == len(set(given)) == length - skipped
     for number, source in enumerate(mixed):
         own = Counter(each[1:] for each in given if each[0] == number)

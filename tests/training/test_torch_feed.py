@@ -79,6 +79,22 @@ def test_each_sample_is_given_once_however_often_other_ranks_continue(tmp_path, 
         assert Counter(samples) == Counter(expected)
 
 
+def test_fewer_samples_than_ranks_are_given_once_and_all_ranks_end_the_epoch(tmp_path):
+    shards = write_shards(tmp_path, [10, 10])
+    given, state = keys_of(shards, 3, None, 1, batch_size=4)
+    more, state = keys_of(shards, 1, state, 1, batch_size=6)
+    assert len({*given, *more}) == 15
+    ranks = [feed(shards, fields=("__key__", "__url__"), batch_size=2, rank=rank, world_size=6) for rank in range(6)]
+    for one in ranks:
+        one.load_state_dict(json.loads(state))
+        assert one.epoch == 0
+    rest = [[(url[-8:], key) for keys, urls in one for url, key in zip(urls, keys, strict=True)] for one in ranks]
+    assert [len(each) for each in rest] == [1, 1, 1, 1, 1, 0]
+    assert len({*given, *more, *(sample for each in rest for sample in each)}) == 20
+    assert all(one.state_dict() == ranks[0].state_dict() and one.epoch == 1 for one in ranks)
+    assert sum(len(keys) for one in ranks for keys, _ in one) == 20
+
+
 def test_the_mix_holds_at_every_step(tmp_path):
     names = {"a": 0.5, "b": 0.3, "c": 0.2}
     shards = {write_shards(tmp_path / name, [20, 7]): weight for name, weight in names.items()}

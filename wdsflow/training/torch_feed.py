@@ -21,7 +21,7 @@ from .feed.loader import Loader
 from .feed.sample_catalog import count_samples, nothing_usable, shard_list
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions
-from .ranks import RankPlace, decoders_for, place
+from .ranks import RankPlace, decoders_for, place, talks
 from .stalls.loss_tally import say
 
 Fields = Sequence[str] | Mapping[str, str]
@@ -71,8 +71,8 @@ def feed(
     given last. The rest of an epoch then gives each sample once that has not been given.
 
     A sample that cannot be read or decoded keeps its place in the order; another sample of the last batches takes it,
-    so that batches stay equal, and is counted as repeated. If fewer samples than ranks are left, some ranks get one
-    that another rank gets too.
+    so that batches stay equal, and is counted as repeated. If a resume leaves fewer samples than ranks, the others' epoch
+    has ended; if torch.distributed connects them, they get one that another rank gets too, and take the same steps.
 
     Args:
         shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
@@ -124,6 +124,7 @@ def feed(
             batch_size=batch_size,
             seed=seed,
             last="drop" if drop_last else "exact",
+            together=talks(),
             memory=options.memory_bytes,
             length=epoch_samples,
             shuffled=shuffle > 0,

@@ -102,7 +102,9 @@ class Balanced(Schedule):
 
     ``last``: "exact" gives all samples, so that batches of the last step may differ by one sample between ranks; "even"
     leaves out the remainder, less than one per rank, because losses that gather all ranks need equal batches; "drop"
-    leaves out the last incomplete batches. Steps have ``batch_size`` samples for each rank; the last two share what is
+    leaves out the last incomplete batches. If fewer samples than ranks are left, which only a resume by more ranks or
+    batches of one sample cause, ranks that train ``together`` still need a batch each: some get one that another rank
+    gets too. Otherwise the others' epoch has ended. Steps have ``batch_size`` samples for each rank; the last two share what is
     left for them.
 
     ``length``: samples of an epoch; None: until each source that ends, or of several that repeat each one, has been
@@ -122,6 +124,7 @@ class Balanced(Schedule):
         seed: int,
         last: Last = "exact",
         most_lanes: int = LANES,
+        together: bool = False,
         memory: int | None = None,
         length: int | None = None,
         shuffled: bool = True,
@@ -131,6 +134,7 @@ class Balanced(Schedule):
             for source in sources
         ]
         self.place, self.batch_size, self.last, self.shuffled = place, batch_size, last, shuffled
+        self.together = together
         self.lane_bytes = max(1 << 20, (memory or _MEMORY) // 8 // most_lanes)
         self.seed, self.most_lanes = seed, most_lanes if shuffled else 1
         self.shards = sum(len(source.shards) for source in self.sources)
@@ -167,7 +171,7 @@ class Balanced(Schedule):
     def steps(self, epoch: int, start: int) -> Iterator[Step]:
         """Yield the steps of this rank from a position on."""
         rank, ranks = self.place
-        while size := self._next_size(start):
+        while (size := self.next_size(start)) and (self.together or rank < size):
             taken = self._between(epoch, start, start + size)
             given = min(size, ranks)  # ranks that get samples of their own
             own = rank % given
@@ -182,7 +186,7 @@ class Balanced(Schedule):
         full, left = self.place.world_size * self.batch_size, self._left(start)
         whole = max(0, (left - full - 1) // full)  # until at most two full steps are left
         count, start = whole, start + whole * full
-        while size := self._next_size(start):
+        while (size := self.next_size(start)) and (self.together or self.place.rank < size):
             count, start = count + 1, start + size
         return count
 
@@ -190,7 +194,7 @@ class Balanced(Schedule):
         left = self.length - start
         return left // self.place.world_size * self.place.world_size if self.last == "even" else left
 
-    def _next_size(self, start: int) -> int:
+    def next_size(self, start: int) -> int:
         """Return the samples of the next step of all ranks; 0 at the end of the epoch."""
         ranks, left = self.place.world_size, self._left(start)
         full = ranks * self.batch_size

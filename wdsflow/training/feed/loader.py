@@ -129,7 +129,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         loaded: State = {**state}  # type: ignore[typeddict-item]  # checked by its version
         schedule = self._recipe.schedule
         if isinstance(schedule, Balanced):
-            done = not schedule.steps_left(int(loaded["samples"]))
+            done = not schedule.next_size(int(loaded["samples"]))
             schedule.lane_bytes = int(loaded["lane_bytes"])  # of another amount of memory
         else:
             done = int(loaded["batch"]) >= self.num_batches
@@ -209,11 +209,20 @@ class Loader(torch.utils.data.IterableDataset[Any]):
                 yield batch
                 del batch
             self._progress.end(self.tally, self.waited)
+            self._end_epoch(epoch)
             if not self._recipe.trains and not any_batch:
                 # OpenCLIP's evaluation would fail on an empty list, and the other ranks would hang.
                 raise self._announced(self._stall(run))
         finally:
             run.close()
+
+    def _end_epoch(self, epoch: int) -> None:
+        """Take up the position of the other ranks, if they got a last batch for which this one had no sample."""
+        schedule, state = self._recipe.schedule, self._state
+        if isinstance(schedule, Balanced) and state is not None and (rest := schedule.next_size(state["samples"])):
+            self._state = self._position(epoch, EpochPosition(samples=state["samples"] + rest))
+            if self._epochs.give(last=True):
+                self._resumed = None
 
     def _next(self, run: EpochRun) -> Ready | None:
         started = time.perf_counter()
