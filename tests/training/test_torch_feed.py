@@ -238,7 +238,7 @@ def test_samples_that_other_ranks_or_workers_would_get_too_are_refused(tmp_path,
     monkeypatch.setenv("WORLD_SIZE", "2")
     early, chosen = feed(shards), feed(shards, rank=1, world_size=2)
     monkeypatch.delenv("RANK")
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     try:
         with pytest.raises(FeedError, match=r"was made for rank 1 of 2, .* this is rank 0 of 1"):
             iter(early)

@@ -233,7 +233,8 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
     made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, own, options.max_pixels)
     catalog = made.catalog
-    data = "::".join(map(os.fspath, [shards] if isinstance(shards, str | os.PathLike) else shards))
+    named = [shards] if isinstance(shards, str | os.PathLike) else shards
+    data = "::".join(os.fspath(each) for each in named)
     if not data:
         raise FeedError("shards is empty: name at least one pattern")
     urls = shard_list(data)
