@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import open_clip
 import pytest
 import torch
@@ -18,6 +19,7 @@ import torch
 from tests.training.shards import jpeg, write_shards, write_tar
 from wdsflow import FeedOptions, Source
 from wdsflow import feed as make
+from wdsflow.training.feed.balanced import shares_of
 from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
 from wdsflow.training.stalls.stall import StallError
@@ -161,6 +163,15 @@ def test_a_map_makes_samples_of_all_members(tmp_path):
     assert batch["key"] == [[f"000000{number}" for number in range(4)], [f"0/{number}" for number in range(4)]]
 
 
+def mixed(sample):
+    return 1 if sample["__key__"].endswith("1") else (1, 2)
+
+
+def test_a_map_that_returns_different_things_is_told(tmp_path):
+    with pytest.raises(SampleError, match="map returned samples that make no batch: TypeError"):
+        list(feed(write_shards(tmp_path, [2]), map=mixed, shuffle=0))
+
+
 def wrong(sample):
     raise KeyError(sample["__key__"])
 
@@ -202,6 +213,10 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
     assert fixed is not None, caught.value
     found = eval(f"dict({fixed[1]})")
     assert len(next(iter(feed(shard, **found, transform=TRANSFORM)))[1]) == 4
+    with pytest.raises(ShardsError, match="has an image and cls; the first has jpg, json"):
+        feed(shard, fields=("jpg", "cls"))
+    with pytest.raises(ShardsError, match="has a caption"):  # one string is one field
+        feed(shard, fields="txt")
     broken = str(write_tar(tmp_path / "1.tar", [(f"{n}.{name}", b"x") for n in range(9) for name in ("jpg", "txt")]))
     with pytest.raises(StallError, match=r"9 samples lost in a row"):
         list(feed(broken, transform=TRANSFORM))
@@ -215,6 +230,12 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
         ({"fields": ("jpg", "txt", "json:alt")}, "'json:alt' is a second caption"),
         ({"options": FeedOptions(caption="json:alt")}, r"options has caption='json:alt'; wdsflow.feed takes fields="),
         ({"world_size": 9, "rank": 0}, "7 samples with all fields are too few for 9 ranks"),
+        ({"rank": 1}, "rank is 1 and world_size is None: give both, or neither"),
+        ({"world_size": 2, "rank": 2}, "rank is 2; with world_size=2 it must be 0 to 1"),
+        ({"world_size": 2, "rank": -1}, "rank is -1; with world_size=2 it must be 0 to 1"),
+        ({"drop_last": True, "batch_size": 8}, "drop_last=True leaves no batch: an epoch of 7 samples"),
+        ({"where": "width > 1"}, "where is given without ledger"),
+        ({"options": FeedOptions(memory="1MiB")}, "memory of 1,048,576 bytes is too little"),
     ],
 )
 def test_wrong_arguments_are_told(tmp_path, given, message):
@@ -222,10 +243,63 @@ def test_wrong_arguments_are_told(tmp_path, given, message):
         feed(write_shards(tmp_path, [7]), **given)
 
 
+def test_samples_that_other_ranks_or_workers_would_get_too_are_refused(tmp_path, monkeypatch):
+    shards = write_shards(tmp_path, [7, 9])
+    one = feed(shards, fields=("__key__",))
+    assert sum(len(keys) for (keys,) in torch.utils.data.DataLoader(one, batch_size=None)) == 16
+    with pytest.raises(FeedError, match="each of 2 workers of a DataLoader would give all samples"):
+        list(torch.utils.data.DataLoader(one, batch_size=None, num_workers=2))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    early, chosen = feed(shards), feed(shards, rank=1, world_size=2)
+    monkeypatch.delenv("RANK")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        with pytest.raises(FeedError, match=r"was made for rank 1 of 2, .* this is rank 0 of 1"):
+            iter(early)
+        assert len(list(chosen)) == 2
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_shards_may_be_paths_and_several_patterns(tmp_path):
+    first, second = write_shards(tmp_path / "a", [3, 4]), write_shards(tmp_path / "b", [5])
+    assert sum(len(keys) for (keys,) in feed([first, second], fields=("__key__",))) == 12
+    assert sum(len(keys) for (keys,) in feed(tmp_path / "b" / "0000.tar", fields=("__key__",))) == 5
+    with pytest.raises(FeedError, match="shards is empty"):
+        feed([])
+
+
+def test_shares_are_exact_for_billions_of_samples():
+    assert shares_of(np.array([1 << 26]), 5_850_000_001).tolist() == [5_850_000_001]
+    assert shares_of(np.array([1 << 25, 1 << 25]), 10**13 + 1).tolist() == [5 * 10**12 + 1, 5 * 10**12]
+
+
+def test_passes_over_a_small_source_leave_no_lanes_open(tmp_path):
+    shards = {write_shards(tmp_path / "a", [3]): 0.9, write_shards(tmp_path / "b", [40, 40]): 0.1}
+    one = feed(shards, fields=("__key__",), rank=1, world_size=4)
+    most = 0
+    for _ in one:
+        most = max(most, len(one._run.planner._lanes))
+    assert most <= 6  # two of the large source, and those of a step
+    assert len(one) > 40
+
+
+def test_a_state_of_other_fields_of_a_source_is_refused(tmp_path):
+    first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [9])
+    state = feed({first: 1, second: Source(fields=("jpg", "txt"))}, seed=np.int64(3)).state_dict()
+    with pytest.raises(ValueError, match=r"source 1: .*'txt;json'"):
+        feed({first: 1, second: Source(fields=("jpg", "txt;json"))}, seed=3).load_state_dict(
+            json.loads(json.dumps(state))
+        )
+
+
 def test_wrong_mixes_are_told(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [7])
     with pytest.raises(FeedError, match=r"weights are 1\.0, -1\.0; each must be above 0"):
         feed({first: 1, second: -1})
+    with pytest.raises(FeedError, match="end is 'never'"):
+        Source(end="never")
     with pytest.raises(FeedError, match="fields that make no common batch"):
         feed({first: 1, second: Source(fields=("jpg",))})
     with pytest.raises(SubsetError, match="scored"):

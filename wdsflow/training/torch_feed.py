@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from logging import WARNING
 from math import inf
+from operator import index
 from typing import Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
@@ -20,12 +21,13 @@ from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
 from .feed.sample_catalog import count_samples, nothing_usable, shard_list
 from .feed.subset import Subset
-from .feed_options import FeedError, FeedOptions
+from .feed_options import FeedError, FeedOptions, FeedStopped
 from .ranks import RankPlace, decoders_for, place, talks
 from .stalls.loss_tally import say
 
 Fields = Sequence[str] | Mapping[str, str]
-Shards = str | Sequence[str]
+Path = str | os.PathLike[str]
+Shards = Path | Sequence[Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,10 @@ class Source:
     tokenizer: Callable[[Any], Any] | None = None
     ledger: str | None = None
     where: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.end not in ("repeat", "stop"):
+            raise FeedError(f'end is {self.end!r}; choose "repeat" or "stop"')
 
 
 def feed(
@@ -95,7 +101,8 @@ def feed(
             between ranks, which losses that gather tensors of all ranks do not allow.
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
             has been given once, or the first with ``end="stop"`` has.
-        rank: of this process; None: of torch.distributed or the launcher's environment.
+        rank: of this process; None: from RANK and WORLD_SIZE, as torchrun sets them, or else from torch.distributed,
+            which must be set up before. Give both ``rank`` and ``world_size``, or neither.
         world_size: number of ranks, likewise.
         options: settings that are not named here: decoders, memory, stall_after, metrics.
 
@@ -104,7 +111,7 @@ def feed(
         (n, 3, height, width) for a known transform.
 
     Raises:
-        FeedError: an argument is wrong, or nothing is left for a rank.
+        FeedError: an argument is wrong, the memory is too little, or nothing is left for a rank.
         ShardsError: a ValueError; the shards do not exist, or no sample has all fields.
         SubsetError: a ValueError; a ledger does not fit its shards.
 
@@ -112,26 +119,43 @@ def feed(
     """
     if batch_size < 1:
         raise FeedError(f"batch_size is {batch_size}; it must be at least 1")
-    here = place() if rank is None or world_size is None else RankPlace(rank, world_size)
+    here = _place(rank, world_size)
     usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
-    options = _checked(options or FeedOptions(), usual)
-    opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
-    _check_together(opened)
+    options = replace(_checked(options or FeedOptions()), fields=_named(fields))
     try:
+        opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
+        _check_together(opened)
         schedule = Balanced(
             [each.mixed for each in opened],
             place=here,
-            batch_size=batch_size,
-            seed=seed,
+            batch_size=index(batch_size),
+            seed=index(seed),
             last="drop" if drop_last else "exact",
             together=talks(),
             memory=options.memory_bytes,
-            length=epoch_samples,
+            length=None if epoch_samples is None else index(epoch_samples),
             shuffled=shuffle > 0,
         )
+        if not schedule.num_batches:
+            raise FeedError(
+                f"drop_last=True leaves no batch: an epoch of {how_many(schedule.length, 'sample')} is less than "
+                f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
+            )
+        return _loader(schedule, opened, options, shuffle=index(shuffle), found=rank is None)
     except ValueError as error:
+        if isinstance(error, FeedStopped):
+            raise
         raise FeedError(str(error)) from None
-    return _loader(schedule, opened, options, shuffle=shuffle)
+
+
+def _place(rank: int | None, world_size: int | None) -> RankPlace:
+    if rank is None or world_size is None:
+        if rank is not None or world_size is not None:
+            raise FeedError(f"rank is {rank} and world_size is {world_size}: give both, or neither")
+        return place()
+    if not 0 <= rank < world_size:
+        raise FeedError(f"rank is {rank}; with world_size={world_size} it must be 0 to {world_size - 1}")
+    return RankPlace(index(rank), index(world_size))
 
 
 @dataclass(frozen=True)
@@ -144,7 +168,9 @@ class _Opened:
     identity: dict[str, object]
 
 
-def _loader(schedule: Balanced, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int) -> Loader:
+def _loader(
+    schedule: Balanced, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int, found: bool
+) -> Loader:
     recipe = FeedRecipe(
         schedule=schedule,
         sources=tuple(each.source for each in opened),
@@ -156,6 +182,7 @@ def _loader(schedule: Balanced, opened: Sequence[_Opened], options: FeedOptions,
         shuffle=schedule.shuffle(shuffle),
         processes=decoders_for(options.decoders),
         data="::".join(each.data for each in opened),
+        found=found,
     )
     identity: dict[str, object] = {
         "schedule": schedule.name,
@@ -185,23 +212,33 @@ def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> li
     return found
 
 
-def _checked(options: FeedOptions, usual: Source) -> FeedOptions:
+def _checked(options: FeedOptions) -> FeedOptions:
     plain = FeedOptions()
     for name, instead in (("caption", "fields"), ("image", "fields"), ("schedule", "shuffle"), ("ledger", "ledger")):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that")
-    fields = usual.fields or ()
-    return replace(options, fields=tuple(fields.values() if isinstance(fields, Mapping) else fields))
+    return options
+
+
+def _named(fields: Fields | None) -> tuple[str, ...]:
+    """Return the fields alone, in their order."""
+    if isinstance(fields, Mapping):
+        return tuple(fields.values())
+    return (fields,) if isinstance(fields, str) else tuple(fields or ())
 
 
 def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions) -> _Opened:
     """Count the usable samples of a source, and describe how they are made."""
-    own = replace(options, ledger=source.ledger, where=source.where)
-    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(source.fields or ())
-    made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, options, options.max_pixels)
+    fields = source.fields or ()
+    own = replace(options, ledger=source.ledger, where=source.where, fields=_named(fields))
+    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
+    made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, own, options.max_pixels)
     catalog = made.catalog
-    urls = shard_list(shards)
-    data = shards if isinstance(shards, str) else "::".join(shards)
+    named = [shards] if isinstance(shards, str | os.PathLike) else shards
+    data = "::".join(os.fspath(each) for each in named)
+    if not data:
+        raise FeedError("shards is empty: name at least one pattern")
+    urls = shard_list(data)
     subset = None
     if source.ledger is not None:
         subset = Subset(urls, None, here, own, data)
@@ -216,9 +253,9 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
         "shards": len(urls),
         "samples": sum(counts),
         "names and counts": digest.hexdigest(),
-        "weight": source.weight,
+        "weight": float(source.weight),
         "end": source.end,
-        "fields": "map" if source.map else list(options.fields),
+        "fields": "map" if source.map else list(own.fields),
         "where": source.where,
         "kept samples": subset.digest if subset else None,
     }

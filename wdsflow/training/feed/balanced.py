@@ -35,7 +35,8 @@ def shares_of(rates: Counts, first: int) -> Counts:
     low, high = (max(0, (first + some) * _QUANTA // total + 1) for some in (-len(rates) - 1, len(rates)))
 
     def come(time: int) -> Counts:
-        found: Counts = (2 * rates * time + _QUANTA) // (2 * _QUANTA)
+        whole, part = divmod(time, _QUANTA)  # apart, because the product of all would exceed 64 bits
+        found: Counts = rates * whole + (2 * rates * part + _QUANTA) // (2 * _QUANTA)
         return found
 
     while high - low > 1:

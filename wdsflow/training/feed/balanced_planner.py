@@ -203,6 +203,7 @@ class BalancedPlanner:
         part = batch.undrawn[0]
         key = part[:3]
         if key not in self._lanes:
+            self._close_passed(batch, part)
             self._lanes[key] = self._open(part), part.first
         lane, at = self._lanes[key]
         lane.skip(part.first - at)
@@ -217,6 +218,13 @@ class BalancedPlanner:
                 lane.close()
                 del self._lanes[key]
         return task and task._replace(source=part.source)
+
+    def _close_passed(self, batch: _Batch, part: Part) -> None:
+        """Close lanes of earlier passes of a source: other ranks take their last samples."""
+        passed = {key for key in self._lanes if key[0] == part.source and key[1] < part.turn}
+        if passed:
+            for key in passed.difference(other[:3] for other in batch.undrawn):
+                self._lanes.pop(key)[0].close()
 
     def _missed(self) -> None:
         self._in_a_row += 1

@@ -284,7 +284,7 @@ class Assembler:
         if self._columns.map is not None:
             try:
                 return joined([made.more[0] for made in samples])
-            except (KeyError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
                 raise SampleError(f"map returned samples that make no batch: {error!r}, among {at(tasks)}") from error
         made = [self._column(number, samples, tasks) for number in self._columns.order]
         return made if self._columns.names is None else dict(zip(self._columns.names, made, strict=True))

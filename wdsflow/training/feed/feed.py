@@ -101,6 +101,7 @@ class FeedRecipe:
     shuffle: Buffers | None
     processes: int = 1  # for code of the user that must run in processes
     data: str = ""  # the shards as the user named them
+    found: bool = False  # whether ``place`` was found, instead of given by the user
 
     @property
     def known(self) -> bool:

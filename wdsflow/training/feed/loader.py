@@ -9,8 +9,8 @@ from typing import Any, TypedDict
 
 import torch
 
-from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
-from wdsflow.training.ranks import cores_for_rank
+from wdsflow.training.feed_options import DecoderError, FeedError, FeedOptions, FeedStopped, SampleError
+from wdsflow.training.ranks import cores_for_rank, place, talks
 from wdsflow.training.stalls.field_fixes import command
 from wdsflow.training.stalls.loss_tally import LossTally, say
 from wdsflow.training.stalls.progress import Progress
@@ -172,7 +172,22 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._watchdog.stop()
         self._feed.close()
 
+    def _check_process(self) -> None:
+        """Raise FeedError if this process would get samples that others get too."""
+        worker, made = torch.utils.data.get_worker_info(), self._recipe.place
+        if worker is not None and worker.num_workers > 1:
+            raise FeedError(
+                f"each of {worker.num_workers} workers of a DataLoader would give all samples; the feed has decoders of "
+                "its own: DataLoader(feed, batch_size=None, num_workers=0)"
+            )
+        if self._recipe.found and talks() and (here := place()) != made:
+            raise FeedError(
+                f"the feed was made for rank {made.rank} of {made.world_size}, before torch.distributed was set up; this is "
+                f"rank {here.rank} of {here.world_size}. Make it afterwards (with Lightning, in train_dataloader()), or give rank= and world_size="
+            )
+
     def _begin(self) -> tuple[EpochRun, int]:
+        self._check_process()
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()

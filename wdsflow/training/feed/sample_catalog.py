@@ -155,6 +155,11 @@ class Catalog:
                 _, evicted = self._cache.popitem(last=False)
                 self._held -= len(evicted) + 8
 
+    def asked(self) -> list[str]:
+        """Return in words what a sample must have."""
+        found = ["an image"] * bool(self.images) + ["a caption"] * bool(self._texts)
+        return found + [" or ".join(group) for group in self._needed] or ["a member"]
+
     def count(self, url: str) -> int:
         """Return how many samples of a shard have an image and a caption, judged by member names."""
         return sum(isinstance(item, SampleRef) for item in self.samples(url))
@@ -296,13 +301,15 @@ def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, optio
 
 
 def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
-    """Return the error for shards without any image and caption; it lists other fields that may hold them."""
+    """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
     tally = LossTally()
     for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
         if isinstance(item, FeedLoss):
             tally.lose(item)
             tally.lacking(tuple(item.detail.split(", ")))
-    what = f"none of the samples in {how_many(len(urls), 'shard')} has an image and a caption"
+    what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(catalog.asked())}"
+    if tally.fields and catalog.asked()[-1] not in ("an image", "a caption"):
+        what += f"; the first has {', '.join(next(iter(tally.fields)))}"
     return ShardsError(_message(tally, what, place, options))
 
 
