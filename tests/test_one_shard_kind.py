@@ -15,6 +15,7 @@ SPELLED = {
     "wdsflow.filtering.samples": "the reasons next to quarantined samples of a tar",
     "wdsflow.records.line": "its own files",
     "wdsflow.records.output_record": "its own files",
+    "wdsflow.records.run_status": "its own files",
     "wdsflow.reshaping.graft.run_graft": "its own file",
     "wdsflow.reshaping.graft.table_rows": "tables",
     "wdsflow.shards.urls": "a file that is not a list of shards",

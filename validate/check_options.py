@@ -99,6 +99,7 @@ class CheckOptions:
         (),
         "Ask of the loader of --pipeline: resume, fork, workers, or several with commas. Runs it instead of counting its samples.",
         metavar="NAMES",
+        panel=CHECKS,
         parse=checks,
     )
     level: Level = option(

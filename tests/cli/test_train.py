@@ -163,7 +163,7 @@ def test_only_the_first_rank_looks_at_the_shards(tmp_path, capsys, monkeypatch, 
     (argv, options), named = trained[0]
     assert argv == ["--train-data", data]
     assert options.decode == "fast"
-    assert named == {"checkpoint_every": 7, "refused": False}
+    assert named == {"checkpoint_every": 7, "refused": False, "headspace": False}
     assert "preflight" not in capsys.readouterr().err
 
 

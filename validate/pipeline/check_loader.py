@@ -1,12 +1,12 @@
 """Will a loader resume, start its workers by any method, and split? ``check_loader`` answers by runs of it."""
 
-import io
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from wdsflow.pieces.pieces import member
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.text.words import how_many
 
@@ -16,7 +16,7 @@ from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .probe_samples import SamplePlace, TinyTars
+from .probe_samples import END, SamplePlace, TinyTars
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
 _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
@@ -100,13 +100,11 @@ def _clones(url: str, tars: TinyTars, least: int) -> list[str]:
 
 
 def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: int) -> str:
-    file = io.BytesIO()
-    with tarfile.open(path) as one, tarfile.open(fileobj=file, mode="w") as tar:
-        members = [(member.name, data.read()) for member in one if (data := one.extractfile(member))]
-        for number in range(start, start + count):
-            key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
-            for name, content in members:
-                member = tarfile.TarInfo(key + name[len(place.key) :])
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    return tars.write(file.getvalue(), f"{start:06d}.tar")
+    with tarfile.open(path) as one:
+        members = [(info.name, data.read()) for info in one if (data := one.extractfile(info))]
+    written = bytearray()
+    for number in range(start, start + count):
+        key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
+        for name, content in members:
+            written += member(key + name[len(place.key) :], content)
+    return tars.write(bytes(written) + END, f"{start:06d}.tar")
