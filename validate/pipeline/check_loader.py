@@ -1,6 +1,5 @@
 """Will a loader resume, start its workers by any method, and split? ``check_loader`` answers by runs of it."""
 
-import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,6 +7,9 @@ from pathlib import Path
 
 from wdsflow.pieces.pieces import member
 from wdsflow.scan.evidence import Evidence, ScanOptions
+from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.tar.walk import Walk
 from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import Check, CheckResult
@@ -100,11 +102,12 @@ def _clones(url: str, tars: TinyTars, least: int) -> list[str]:
 
 
 def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: int) -> str:
-    with tarfile.open(path) as one:
-        members = [(info.name, data.read()) for info in one if (data := one.extractfile(info))]
+    with open_source(path) as source:
+        walk = Walk(source, contents=True)
+        members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
     written = bytearray()
     for number in range(start, start + count):
         key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
-        for name, content in members:
-            written += member(key + name[len(place.key) :], content)
+        for suffix, content in members:
+            written += member(f"{key}.{suffix}", content)
     return tars.write(bytes(written) + END, f"{start:06d}.tar")
