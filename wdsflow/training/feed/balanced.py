@@ -103,14 +103,14 @@ class Balanced(Schedule):
 
     ``last``: "exact" gives all samples, so that batches of the last step may differ by one sample between ranks; "even"
     leaves out the remainder, less than one per rank, because losses that gather all ranks need equal batches; "drop"
-    leaves out the last incomplete batches. If fewer samples than ranks are left, which only a resume by more ranks or
-    batches of one sample cause, ranks that train ``together`` still need a batch each: some get one that another rank
-    gets too. Otherwise the others' epoch has ended. Steps have ``batch_size`` samples for each rank; the last two share what is
-    left for them.
+    leaves out the last incomplete batches. Steps have ``batch_size`` samples for each rank; the last two share what is
+    left for them. If fewer samples than ranks are left, which only a resume by more ranks or batches of one sample
+    cause, ranks that train ``together`` still need a batch each: some get one that another rank gets too. Otherwise the
+    others' epoch has ended.
 
     ``length``: samples of an epoch; None: until each source that ends, or of several that repeat each one, has been
-    given once. ``memory``: of the feed; an eighth of it is for raw content that is shuffled. ``shuffled``: False gives shards and samples in their order. Raises ValueError if there are fewer
-    samples than ranks.
+    given once. ``memory``: of the feed; an eighth of it is for raw content that is shuffled. ``shuffled``: False gives
+    shards and samples in their order. Raises ValueError if there are fewer samples than ranks.
     """
 
     name = "balanced"
