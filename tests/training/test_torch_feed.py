@@ -370,8 +370,8 @@ def be_rank(rank, world, batch_size, stop, state, out):
 
 
 state = None
-for world, batch_size, stop in jobs:
-    path = f"{world}-{batch_size}-{stop}.jsonl"
+for job, (world, batch_size, stop) in enumerate(jobs):
+    path = f"{job}.jsonl"
     children = []
     for rank in range(world):
         child = os.fork()
