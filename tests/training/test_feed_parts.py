@@ -346,9 +346,9 @@ def plan(schedule, tally, bad, begun):
             for number in range(schedule.lanes)
         ]
 
-    def opened(part):
+    def opened(part, lose):
         urls = partial(schedule.lane_urls, begun, part)
-        return lane(part.lane, urls, LanePosition(part.turn, part.first), planner.lose)
+        return lane(part.lane, urls, LanePosition(part.turn, part.first), lose)
 
     common = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
     if isinstance(schedule, Balanced):

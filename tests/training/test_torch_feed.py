@@ -337,7 +337,10 @@ def test_headspace_says_what_bounds_training(tmp_path):
     assert len(list(one.headspace(8))) == 20
     assert one.headroom.batches == 8
     assert one.headroom.waits > 0.5
-    assert one.headroom.cpu >= 0.04
+    assert one.headroom.cpu >= 0.02
+    assert len(list(one.headspace())) == 40  # a whole epoch: its decoders have ended before its last batch is given
+    assert one.headroom.batches == 18
+    assert one.headroom.cpu >= 0.02
     assert "Decoding is the bound" in str(one.headroom) or one.headroom.cpu < 0.7 * one.headroom.fed  # a busy machine
     assert Headspace(9, 0.1, 0.099, 0.09, 1, 4).waits == pytest.approx(0.01)
     assert "The feed is fast enough" in str(Headspace(9, 0.1, 0.099, 0.09, 1, 4))

@@ -10,10 +10,10 @@ from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.text.words import how_many
+from wdsflow.text.words import how_many, listed
 
 from ..verdicts.check_result import Check, CheckResult
-from .check_fork import check_fork
+from .check_fork import METHODS, check_fork
 from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
@@ -56,7 +56,7 @@ def check_loader(
         found = [_answer(check, runs, request, base, tars) for check in checks if base.how == "ended"]
         if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
             found = [check_fork(runs, request, base)]
-            if len(found[0].faults) != 1 or "fork, spawn and forkserver" in found[0].faults[0].message:
+            if len(found[0].faults) != 1 or listed(list(METHODS)) in found[0].faults[0].message:
                 found = []
             else:
                 why = f"it does not run as it is: {base.failure}"

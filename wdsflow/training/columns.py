@@ -1,22 +1,18 @@
 """The columns of a batch besides the image and the caption: their members, and their values."""
 
 import io
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from wdsflow.scan.content.other import kind_of
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_names import IMAGES, alternatives
 from wdsflow.stages.base import StageError
 from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.feed_options import FeedError
-from wdsflow.training.pixels.image_work import TransformError
+from wdsflow.training.pixels.image_work import TransformError, seed_generators
 
-# As ``webdataset.autodecode.basichandlers`` decodes members.
-_NUMBERS = frozenset({"cls", "cls2", "class", "count", "index", "inx", "id"})
-_TEXTS = frozenset({"txt", "text", "transcript"})
-_JSON = frozenset({"json", "jsn"})
 _OF_SAMPLE = frozenset({"__key__", "__url__"})
 _PICTURES = frozenset(alternatives(IMAGES))
 
@@ -46,25 +42,27 @@ class Column(NamedTuple):
 
 
 def decoded(name: str, data: bytes) -> object:
-    """Return a member as ``wds.decode()`` does without handlers of images. Raises StageError if it is malformed.
+    """Return a text, integer, JSON or npy member as ``wds.decode()`` does, others as bytes.
+
+    Raises StageError if it is malformed.
 
     >>> decoded("cls", b"7"), decoded("txt", b"a"), decoded("json", b"[1]"), decoded("bin", b"b")
     (7, 'a', [1], b'b')
     """
-    last = name.rpartition(".")[2]
+    kind = kind_of(name)
     try:
-        if last in _NUMBERS:
+        if kind == "integer":
             return int(data)
-        if last in _TEXTS:
+        if kind == "text":
             return data.decode()
-        if last in _JSON:
+        if kind == "json":
             return parse_json(data)
-        if last == "npy":
+        if kind == "npy":
             import numpy as np
 
             return np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, RecursionError, EOFError) as error:
-        raise StageError(f"not-{last}", f"its {name} cannot be read: {error}") from error
+        raise StageError(f"not-{kind}", f"its {name} cannot be read: {error}") from error
     return data
 
 
@@ -99,16 +97,11 @@ class Columns:
 
     def mapped(self, key: str, url: str, members: Members, seed: int) -> object:
         """Return what the user's ``map`` makes of a sample, with all generators seeded. Raises TransformError, StageError."""
-        import numpy as np
-        import torch
-
         assert self.map is not None
         large = next((f"its {name} has {data:,} bytes" for name, data in members.items() if isinstance(data, int)), "")
         if large:
             raise StageError("large-member", large)
-        random.seed(seed)
-        np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's functions draw from
-        torch.default_generator.manual_seed(seed)
+        seed_generators(seed)
         try:
             made = self.map({"__key__": key, "__url__": url, **members})
         except MemoryError:
@@ -143,7 +136,7 @@ def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> Columns:
         names = () if ":" in field or "|" in field else tuple(name.lower() for name in alternatives(field))
         if names and not image and _PICTURES.issuperset(name.rpartition(".")[2] for name in names):
             image, number = names, IMAGE
-        elif captions is None and (not names or names[0].rpartition(".")[2] in _TEXTS):
+        elif captions is None and (not names or kind_of(names[0]) == "text"):
             captions, number = parse_captions(field), TEXT
         elif not names:
             raise FeedError(f"{field!r} is a second caption in fields: one is tokenized; use map= for more")

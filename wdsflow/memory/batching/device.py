@@ -150,7 +150,7 @@ def computes_bf16(devices: str) -> bool:
 def current_device(name: str) -> Iterator[None]:
     """Make a CUDA device the one that this thread's calls of PyTorch use; do nothing for others.
 
-    Attention runs without cuDNN, which PyTorch prefers on some GPUs: it plans anew for each shape of a batch, which took
+    Attention runs without cuDNN, which PyTorch prefers on some GPUs: it makes a new plan for each shape of a batch, which took
     half of the time of a small CLIP whose captions have many lengths.
     """
     if not name.startswith("cuda"):

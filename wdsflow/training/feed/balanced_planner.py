@@ -8,7 +8,7 @@ from wdsflow.training.stalls.loss_tally import REPEATED, FeedLoss, LossTally
 from wdsflow.training.workers.sample_work import MadeSample
 
 from .balanced import Balanced, Part, Step
-from .batch_planner import Cut, EpochPosition, StarvedError
+from .batch_planner import Cut, EpochPosition, Losses, StarvedError
 from .lanes import Lane
 
 _IDLE: tuple[LaneTask, ...] = ()
@@ -43,7 +43,7 @@ class BalancedPlanner:
         schedule: the order.
         epoch: its number.
         start: samples of the epoch, of all ranks, that have been given.
-        lane: opens the lane of a part, at its first sample.
+        lane: opens the lane of a part, at its first sample, with the function that it calls with lost samples.
         tally: counts samples.
         ahead: samples beyond the next batch that may be made.
         most_bytes: limit of raw content held by samples in progress.
@@ -59,7 +59,7 @@ class BalancedPlanner:
         schedule: Balanced,
         epoch: int,
         start: int,
-        lane: Callable[[Part], Lane],
+        lane: Callable[[Part, Callable[[FeedLoss, int], None]], Lane],
         tally: LossTally,
         *,
         ahead: int,
@@ -69,7 +69,7 @@ class BalancedPlanner:
         idle: Callable[[], None],
     ) -> None:
         self._schedule, self._epoch, self._open, self._tally = schedule, epoch, lane, tally
-        self._ahead, self._most_bytes, self._chunk, self._idle = ahead, most_bytes, chunk, idle
+        self._ahead, self._most_bytes, self._chunk = ahead, most_bytes, chunk
         self._steps = schedule.steps(epoch, start)
         self.next_batch = self._planned = schedule.num_batches - schedule.steps_left(start)
         self._batches: deque[_Batch] = deque()
@@ -79,7 +79,7 @@ class BalancedPlanner:
         self._spare: deque[tuple[LaneTask, MadeSample]] = deque(maxlen=_SPARE)
         self._drawn = 0  # positions that are drawn, are not lost, and not in a batch yet
         self._held = 0
-        self._in_a_row, self._most_lost = 0, most_lost
+        self._losses = Losses(tally, most_lost, idle)
         self._plan()
 
     def close(self) -> None:
@@ -99,14 +99,6 @@ class BalancedPlanner:
             tasks = self._draw(min(wanted, self._chunk)) if wanted > 0 else []
             yield Chunk(-1, tasks or _IDLE)
 
-    def lose(self, loss: FeedLoss, turn: int = 0) -> None:
-        """Count a lost sample once per epoch, not per pass. Raises StarvedError if too many were lost in a row."""
-        if not turn:
-            self._tally.lose(loss)
-        if loss.stage == "select" and not turn:
-            self._tally.lacking(tuple(loss.detail.split(", ")))
-        self._missed()
-
     def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
         """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
         if not chunk.tasks:
@@ -117,9 +109,9 @@ class BalancedPlanner:
             if isinstance(result, FeedLoss):
                 self._drawn -= 1
                 batch.lost += 1
-                self.lose(result, task.turn)
+                self._losses.lose(result, task.turn)
                 continue
-            self._in_a_row = 0
+            self._losses.in_a_row = 0
             batch.tasks[at], batch.made[at] = task._replace(ref=task.ref.without_content()), result
 
     def cut(self) -> Cut | None:
@@ -144,7 +136,7 @@ class BalancedPlanner:
             if not others:
                 self._plan()
                 if not any(each.open or each.undrawn for each in self._batches):
-                    raise StarvedError(-1, 0, self._in_a_row)
+                    raise StarvedError(-1, 0, self._losses.in_a_row)
                 return False
             lost = [at for at, made in enumerate(batch.made) if made is None]
             for number, at in enumerate(lost):
@@ -188,7 +180,7 @@ class BalancedPlanner:
             if task is None:
                 batch.open -= 1
                 batch.lost += 1
-                self._missed()
+                self._losses.miss()
                 continue
             places.append((batch, len(batch.tasks) - 1))
             tasks.append(task)
@@ -204,7 +196,7 @@ class BalancedPlanner:
         key = part[:3]
         if key not in self._lanes:
             self._close_passed(batch, part)
-            self._lanes[key] = self._open(part), part.first
+            self._lanes[key] = self._open(part, self._losses.lose), part.first
         lane, at = self._lanes[key]
         lane.skip(part.first - at)
         task = lane.next()
@@ -225,10 +217,3 @@ class BalancedPlanner:
         if passed:
             for key in passed.difference(other[:3] for other in batch.undrawn):
                 self._lanes.pop(key)[0].close()
-
-    def _missed(self) -> None:
-        self._in_a_row += 1
-        if self._in_a_row >= self._most_lost:
-            raise StarvedError(-1, 0, self._in_a_row)
-        if self._in_a_row % 100 == 0:
-            self._idle()

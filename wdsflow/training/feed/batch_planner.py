@@ -40,6 +40,30 @@ class StarvedError(RuntimeError):
         self.lane, self.usable, self.in_a_row = lane, usable, in_a_row
 
 
+class Losses:
+    """Counts lost samples of an epoch. Raises StarvedError if ``most`` are lost in a row; ``idle`` may raise, too."""
+
+    def __init__(self, tally: LossTally, most: int, idle: Callable[[], None]) -> None:
+        self.in_a_row = 0
+        self._tally, self._most, self._idle = tally, most, idle
+
+    def lose(self, loss: FeedLoss, turn: int = 0) -> None:
+        """Count a lost sample once per epoch, not per pass."""
+        if not turn:
+            self._tally.lose(loss)
+        if loss.stage == "select" and not turn:
+            self._tally.lacking(tuple(loss.detail.split(", ")))
+        self.miss()
+
+    def miss(self) -> None:
+        """Count a sample that is not there."""
+        self.in_a_row += 1
+        if self.in_a_row >= self._most:
+            raise StarvedError(-1, 0, self.in_a_row)
+        if self.in_a_row % 100 == 0:
+            self._idle()
+
+
 class _Stream:
     """A lane, its samples in progress, and those that wait for a batch."""
 
@@ -92,10 +116,9 @@ class Planner:
     ) -> None:
         self.next_batch = first
         self._schedule, self._tally, self._ahead, self._chunk = schedule, tally, ahead, chunk
-        self._last, self._most_lost, self._idle = last, most_lost, idle
+        self._last, self._losses = last, Losses(tally, most_lost, idle)
         self._most_bytes, self._held = most_bytes, 0
-        self._in_a_row = 0
-        self._streams = [_Stream(lane) for lane in lanes(self.lose)]
+        self._streams = [_Stream(lane) for lane in lanes(self._losses.lose)]
         self._order = deque(self._streams)  # the first fills the next batch
         self._order.rotate(-(first % len(self._streams)))
 
@@ -127,18 +150,6 @@ class Planner:
             stream.on_their_way += len(tasks)
             yield Chunk(stream.lane.number, tasks)
 
-    def lose(self, loss: FeedLoss, turn: int = 0) -> None:
-        """Count a lost sample once per epoch, not per pass. Raises StarvedError if too many were lost in a row."""
-        if not turn:
-            self._tally.lose(loss)
-        if loss.stage == "select" and not turn:
-            self._tally.lacking(tuple(loss.detail.split(", ")))
-        self._in_a_row += 1
-        if self._in_a_row >= self._most_lost:
-            raise StarvedError(-1, 0, self._in_a_row)
-        if self._in_a_row % 100 == 0:
-            self._idle()
-
     def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
         """Take the results of a chunk. Raises StarvedError if a lane cannot fill a batch."""
         if not chunk.tasks:
@@ -150,9 +161,9 @@ class Planner:
             while task.turn > stream.turn:
                 self._end_pass(stream)
             if isinstance(result, FeedLoss):
-                self.lose(result, task.turn)
+                self._losses.lose(result, task.turn)
                 continue
-            self._in_a_row = 0
+            self._losses.in_a_row = 0
             stream.made += 1
             stream.ready.append((task._replace(ref=task.ref.without_content()), result))
 

@@ -189,7 +189,7 @@ class Feed:
     ) -> BalancedPlanner:
         recipe = self.recipe
 
-        def lane(part: Part) -> Lane:
+        def lane(part: Part, lose: Callable[[FeedLoss, int], None]) -> Lane:
             return Lane(
                 part.lane,
                 partial(schedule.lane_urls, epoch, part),
@@ -198,12 +198,12 @@ class Feed:
                 seed=f"{recipe.seed} {part.source}",
                 shuffle=recipe.shuffle,
                 most_bytes=schedule.lane_bytes,
-                lose=planner.lose,
+                lose=lose,
                 idle=idle,
                 position=LanePosition(part.turn, part.first),
             )
 
-        planner = BalancedPlanner(
+        return BalancedPlanner(
             schedule,
             epoch,
             begin.samples,
@@ -215,7 +215,6 @@ class Feed:
             most_lost=recipe.options.stall_samples or _MOST_LOST,
             idle=idle,
         )
-        return planner
 
     @property
     def decoders(self) -> int:

@@ -116,14 +116,9 @@ class ImageWork:
         return run_crop(transform, self._decode, data, seed, admit)
 
     def _run_preprocess(self, image: object, seed: int) -> object:
-        import random
-
-        import torch
         from PIL import Image
 
-        random.seed(seed)
-        np.random.seed(seed % (1 << 32))  # noqa: NPY002 - it is what other people's transforms draw from
-        torch.default_generator.manual_seed(seed)
+        seed_generators(seed)
         made, wrong, error = self._try(image)
         if wrong:
             # A picture of noise shows whether the code or the image is faulty.
@@ -168,6 +163,17 @@ class ImageWork:
             raise ValueError(f"out is {out.dtype} of {tuple(out.shape)}; it must be float32 of {shape}")
         normalise(items, transform.mean, transform.std, out.numpy(), exact=self._decode.mode == "reference")
         return out
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators that other people's transforms draw from: those of Python, numpy and torch."""
+    import random
+
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))  # noqa: NPY002
+    torch.default_generator.manual_seed(seed)
 
 
 def as_tensor(item: object) -> Any:

@@ -92,6 +92,7 @@ class _Team(Iterator[Result]):
     def __init__(self, plan: Decoders, work: MixedWork, slots: Slots, chunks: Iterator[Chunk]) -> None:
         self._plan, self._work, self._slots = plan, work, slots
         self._team: list[DecoderProcess] = []
+        self._cpu_of_ended = 0.0  # seconds
         self._restarted: set[int] = set()  # numbers of processes
         self._ends = selectors.DefaultSelector()
         self._pending: deque[Pending] = deque()
@@ -177,7 +178,7 @@ class _Team(Iterator[Result]):
         return [busy for each in list(self._team) if (busy := each.busy(seconds)) is not None]
 
     def cpu(self) -> float:
-        return sum(each.cpu() for each in list(self._team))
+        return self._cpu_of_ended + sum(each.cpu() for each in list(self._team))
 
     def kill(self) -> None:
         for each in list(self._team):
@@ -185,6 +186,7 @@ class _Team(Iterator[Result]):
 
     def close(self) -> None:
         self._ends.close()
+        self._cpu_of_ended = self.cpu()
         team, self._team = self._team, []
         for each in team:
             each.ask_to_end()
