@@ -425,7 +425,8 @@ def test_the_program_of_the_page_runs_under_torchrun(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "feed.md").read_text()
     (tmp_path / "ddp.py").write_text(page.split("```python ddp.py\n")[1].split("```")[0])
     write_shards(tmp_path / "shards", [13, 8, 20])
-    run = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0", "ddp.py"]
+    [shown] = re.findall(r"^torchrun (.* ddp\.py)$", page, re.MULTILINE)
+    run = [sys.executable, "-m", "torch.distributed.run", *shown.split()]
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         run, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": root}
