@@ -12,6 +12,7 @@ from wdsflow.text.install import install_extras
 
 from .base import Sample, SampleStage, StageError
 from .fields import listed, present
+from .word_tokens import by_words
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +64,7 @@ class TokenizerContract:
 
     def __init__(self, tokenizer: Callable[..., object]) -> None:
         self.tokenizer = tokenizer
+        self._tokenize = by_words(tokenizer) or tokenizer
         self._form: Literal["many", "list", "text"] | None = None
         if getattr(tokenizer, "reduction_fn", None) is not None:
             self._form = "text"
@@ -147,7 +149,7 @@ class TokenizerContract:
             f"a list of {len(argument)} captions" if isinstance(argument, list) else f"the caption {_quoted(argument)}"
         )
         try:
-            result = self.tokenizer(argument)
+            result = self._tokenize(argument)
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code

@@ -223,9 +223,9 @@ def run_kernel(
     # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or column then.
     rows = size[0] + (size[0] == height and scales[0] != 1)
     columns = size[1] + (size[1] == width and scales[1] != 1)
-    # Channels-last strides, which the result then has, too. Reordered by numpy: each call of torch releases the GIL,
-    # which other threads may be waiting for.
-    tensor = torch.from_numpy(pixels.view(np.ndarray).transpose(2, 0, 1)[None])
+    # Channels-last strides, of the first axis too: then the result has them, and is not rearranged. Reordered by numpy:
+    # each call of torch releases the GIL, which other threads may be waiting for.
+    tensor = torch.from_numpy(pixels.view(np.ndarray).reshape(1, height, width, 3).transpose(0, 3, 1, 2))
     aten = torch.ops.aten
     run = aten._upsample_bicubic2d_aa if kernel == "bicubic" else aten._upsample_bilinear2d_aa  # noqa: SLF001
     if down_first:

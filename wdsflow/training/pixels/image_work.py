@@ -96,14 +96,15 @@ class ImageWork:
         is small. Raises Dropped and StageError for faults of the image, TransformError if the user's preprocessing
         raises, or returns None or NaN.
         """
+        if hold is None:
+            return self._run(data, seed, None)
         with ExitStack() as held:
 
             def admit(peak: int) -> None:
-                assert hold is not None
                 held.close()  # of a header that was wrong
                 held.enter_context(hold(peak))
 
-            return self._run(data, seed, admit if hold is not None else None)
+            return self._run(data, seed, admit)
 
     def _run(self, data: bytes, seed: int, admit: Admit | None) -> object:
         transform = self._transform

@@ -36,7 +36,7 @@ _local = threading.local()
 
 
 def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None) -> Pixels:
-    """Return an array (3, height, width) of an image that is resized as a whole. Raises Dropped and StageError."""
+    """Return an array (3, height, width), not contiguous, of an image that is resized as a whole. Raises Dropped and StageError."""
     size: Size = (0, 0)
 
     def aim(width: int, height: int) -> Size:
@@ -52,7 +52,7 @@ def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None
         pixels = resize(decoded, box_of(decoded), size, crop, transform.kernel)
     else:
         pixels = np.asarray(_resize_as_torchvision(decoded, size, crop, transform.kernel))
-    return _planes(pixels) if crop == transform.size else _padded(pixels, transform.size, transform.fill)
+    return pixels.transpose(2, 0, 1) if crop == transform.size else _padded(pixels, transform.size, transform.fill)
 
 
 def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None) -> Pixels:
@@ -72,13 +72,14 @@ def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admi
     if decode.mode == "reference":
         image = decode.decode(data, aim=aim, admit=admit and admit_copy)
         cut = image if part == (0, 0, *image.size) else image.crop(part)
-        return _planes(np.asarray(_resize_as_torchvision(cut, transform.size, transform.size, transform.kernel)))
+        resized = _resize_as_torchvision(cut, transform.size, transform.size, transform.kernel)
+        return np.asarray(resized).transpose(2, 0, 1)
     pixels = decode.decode(data, aim=aim, admit=admit)
     box = box_of(pixels)
     share = (box[2] - box[0]) / full
     left, top, right, bottom = part
     place = left * share, top * share, right * share, bottom * share
-    return _planes(resize_part(pixels, place, transform.size, transform.kernel))
+    return resize_part(pixels, place, transform.size, transform.kernel).transpose(2, 0, 1)
 
 
 def _whole_target(part: Part, whole: Size, size: Size, decode: Decode) -> Size:
@@ -110,10 +111,6 @@ def _resize_as_torchvision(image: "Picture", size: Size, crop: Size, kernel: Ker
         return image
     top, left = centre(*size, crop)
     return image.crop((left, top, left + crop[1], top + crop[0]))
-
-
-def _planes(pixels: Pixels) -> Pixels:
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def _padded(pixels: Pixels, size: Size, fill: int) -> Pixels:

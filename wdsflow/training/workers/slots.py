@@ -2,6 +2,7 @@
 
 import errno
 import io
+import math
 import os
 import pickle
 import threading
@@ -99,7 +100,7 @@ class Slots:
         self._free.extend(number for number in numbers if number >= 0)
 
     def _view(self, number: int, held: HeldSlot) -> NDArray[Any]:
-        size = int(np.prod(held.shape, dtype=np.int64)) * np.dtype(held.dtype).itemsize
+        size = math.prod(held.shape) * np.dtype(held.dtype).itemsize
         return self._all[number, :size].view(held.dtype).reshape(held.shape)
 
     def _back(self, number: int, _: object) -> None:
