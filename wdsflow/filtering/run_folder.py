@@ -74,9 +74,11 @@ class ShardRecord(Line):
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {
-            name: value for name, value in super().to_dict().items() if value or name not in {"uncounted", "resized"}
-        }
+        found = super().to_dict()
+        for name in ("uncounted", "resized"):
+            if not found[name]:
+                del found[name]
+        return found
 
     @classmethod
     def from_line(cls, line: bytes) -> "ShardRecord":
@@ -158,7 +160,7 @@ class Layout:
 
     def ledger(self, name: str) -> Path:
         """Return the path of a shard's ledger."""
-        return self.inside / "ledger" / f"{_stem(name)}.parquet"
+        return self.inside / f"ledger/{_stem(name)}.parquet"
 
     @property
     def resolved_folder(self) -> Path:

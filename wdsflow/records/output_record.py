@@ -381,11 +381,12 @@ class OutputRecord(Generic[L]):
 
     def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
         try:
-            before, now = line.origin, json.loads(json.dumps(origin()))
-            for name in now:
-                if before.get(name) != now[name]:
-                    return self.why(name, before.get(name), now[name])
-            return next(filter(None, (other_file(path, before) for path, before in self.files(line))), "")
+            known = line.origin
+            for name, now in origin().items():
+                before = known.get(name)
+                if before != now and before != (now := json.loads(json.dumps(now))):
+                    return self.why(name, before, now)
+            return next(filter(None, (other_file(path, identity) for path, identity in self.files(line))), "")
         except SourceError as error:
             return f"it cannot be read now: {error}"
 
