@@ -117,7 +117,8 @@ class Line:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {name: getattr(self, name) for name in _recorded(type(self))}
+        values = vars(self)
+        return {name: values[name] for name in _recorded(type(self))}
 
     def to_line(self) -> bytes:
         """Return the line."""

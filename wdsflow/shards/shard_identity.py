@@ -79,7 +79,7 @@ def fingerprint(path: str) -> dict[str, object]:
         pieces = {offset: os.pread(file, PIECE, offset) for offset in dict.fromkeys(offsets)}
     finally:
         os.close(file)
-    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces[offset] for offset in offsets))}
+    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(map(pieces.__getitem__, offsets)))}
 
 
 def input_identity(url: str) -> dict[str, object]:
