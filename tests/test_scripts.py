@@ -22,9 +22,8 @@ def purpose(script: str) -> str:
 
 def test_each_script_is_tested_and_enters_an_environment_that_can_be_made():
     assert sorted(path.name for path in SCRIPTS.iterdir() if path.is_file()) == sorted(EXPLAINED + OTHERS)
-    listed = re.search(r"^PURPOSES = \{(.*?)^\}", (SCRIPTS / "support/environment.py").read_text(), re.M | re.S)
-    assert listed is not None
-    known = set(re.findall(r'^ +"(\w+)": \[', listed[1], re.MULTILINE))
+    purposes = (SCRIPTS / "support" / "environment.py").read_text().partition("\nPURPOSES = {")[2].partition("\n}")[0]
+    known = set(re.findall(r'^ +"(\w+)": \[', purposes, re.MULTILINE))
     assert {purpose(script) for script in (*EXPLAINED, *OTHERS)} == known | {""}
 
 

@@ -118,7 +118,7 @@ class Line:
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         values = vars(self)
-        return {name: values[name] for name in _recorded(type(self))}
+        return {name: values[name] for name in _recorded(type(self))}  # type: ignore[arg-type]  # as below
 
     def to_line(self) -> bytes:
         """Return the line."""
