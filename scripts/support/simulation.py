@@ -86,7 +86,8 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
     def pretended_work(self, task: ShardTask) -> ShardRecord:
         """Write an empty ledger, and return the record of a shard of which most is kept."""
-        Path(f"{task.layout.folder}/_wdsflow/ledger/{task.name[:-4]}.parquet").touch()
+        with open(f"{task.layout.folder}/_wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0):
+            pass
         record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url), samples=SAMPLES)
         record.kept, record.dropped = SAMPLES - 100, {"caption_words >= 3": 100}
         record.members = 2 * SAMPLES
@@ -98,11 +99,12 @@ def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 
     sys.setswitchinterval(
         1e-4
     )  # what threads do here, processes do in a real run: they keep no lock of the interpreter
-    inputs = [str(folder / "in" / f"{number:06d}.tar") for number in range(simulation.shards)]
+    names = [f"{number:06d}.tar" for number in range(simulation.shards)]
+    inputs = [f"{folder}/in/{name}" for name in names]
     engine = PretendedWorkers(simulation)
     run_pass.engine_for = lambda *_, **__: engine
     recipe = canonical_recipe(Recipe(where="caption_words >= 3"))
-    names, options = [Path(url).name for url in inputs], RunOptions(workers=0, index=index, count=count)
+    options = RunOptions(workers=0, index=index, count=count)
     report = run_pass.Pass("filter", inputs, names, Layout(folder / "out"), recipe, options).run()
     return report, engine.deaths
 

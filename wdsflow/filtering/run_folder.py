@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -67,13 +67,18 @@ class ShardRecord(Line):
 
     def sums(self) -> Iterable[Counts]:
         """Yield the counts of samples."""
-        yield Counts("samples", self.samples, self.kept, Counter(self.dropped) + Counter(self.quarantined))
+        left_out = dict(self.dropped)
+        for what, count in self.quarantined.items():
+            left_out[what] = left_out.get(what, 0) + count
+        yield Counts("samples", self.samples, self.kept, left_out)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {
-            name: value for name, value in super().to_dict().items() if value or name not in {"uncounted", "resized"}
-        }
+        found = super().to_dict()
+        for name in ("uncounted", "resized"):
+            if not found[name]:
+                del found[name]
+        return found
 
     @classmethod
     def from_line(cls, line: bytes) -> "ShardRecord":
@@ -111,7 +116,7 @@ class Layout:
     quarantine_folder: Path | None = None
     dense: bool = False
 
-    @property
+    @cached_property
     def inside(self) -> Path:
         """The folder of wdsflow's own files."""
         return self.folder / INSIDE
@@ -143,7 +148,7 @@ class Layout:
         """Return the path of an output."""
         return (self.waiting if self.dense else self.folder) / name
 
-    @property
+    @cached_property
     def waiting(self) -> Path:
         """The folder in which outputs wait for their numbers."""
         return self.inside / "tars"
@@ -155,7 +160,7 @@ class Layout:
 
     def ledger(self, name: str) -> Path:
         """Return the path of a shard's ledger."""
-        return self.inside / "ledger" / f"{_stem(name)}.parquet"
+        return self.inside / f"ledger/{_stem(name)}.parquet"
 
     @property
     def resolved_folder(self) -> Path:
@@ -166,7 +171,7 @@ class Layout:
         """Return the path of the values that a comparing score has for the samples of a shard."""
         return self.resolved_folder / f"{_stem(name)}.{score}.json"
 
-    @property
+    @cached_property
     def quarantined(self) -> Path:
         """The folder of quarantined samples."""
         return self.quarantine_folder or self.inside / "quarantine"

@@ -300,14 +300,14 @@ class Pass:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
         if self.embedded is not None:
             about["embedded"] = self.embedded.digest
-        identities, identity = json.loads(canonical(self.asked["scores"])), self.identity
+        about["identities"], identity = json.loads(canonical(self.asked["scores"])), self.identity
         return [
             ShardTask(
                 *shard,
                 self.recipe,
                 self.layout,
                 identity=identity,
-                about={**about, "identities": identities},
+                about=about,
                 tars=self.tars,
                 write=not self.options.dry_run,
                 budget=budget,

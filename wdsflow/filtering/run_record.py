@@ -226,16 +226,18 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Yield the files of a finished shard with their identity."""
         layout = self.layout
         self._lies_at = self._lies_at or finder(layout)
-        output = self._lies_at(line.name)
-        found = [(output, line.output), (layout.quarantine(line.name), line.quarantine)]
+        beside: list[Path] = []
+        if line.output is not None:
+            output, *beside = kind_of(line.name).outputs(self._lies_at(line.name))
+            yield output, line.output
+        if line.quarantine is not None:
+            yield layout.quarantine(line.name), line.quarantine
         for name, part in line.parts.items():
-            found.append((layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}))
-        found.append((layout.ledger(line.name), line.ledger))
-        yield from ((path, identity) for path, identity in found if identity is not None)
+            yield layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}
+        yield layout.ledger(line.name), line.ledger
         if line.quarantine is not None:
             yield layout.reasons(line.name), THERE
-        if line.output is not None:
-            yield from ((path, THERE) for path in kind_of(line.name).outputs(output)[1:])
+        yield from ((path, THERE) for path in beside)
 
     def samples(self, done: Sequence[ShardRecord], *, whole: bool) -> dict[str, int] | None:
         """Return the samples of all tars; densely numbered ones get their numbers when all are done."""

@@ -86,6 +86,7 @@ def reason_lines(title: str, counts: Mapping[str, int]) -> Iterator[str]:
 L = TypeVar("L", bound="Line")
 Identity = dict[str, object] | None
 THERE: dict[str, object] = {}  # the identity of a file that only has to exist
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Line:
@@ -116,12 +117,12 @@ class Line:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        names = (each.name for each in fields(self))  # type: ignore[arg-type]
-        return {name: getattr(self, name) for name in names if name not in self.passing}
+        values = vars(self)
+        return {name: values[name] for name in _recorded(type(self))}  # type: ignore[arg-type]  # as below
 
     def to_line(self) -> bytes:
         """Return the line."""
-        return json.dumps(self.to_dict(), separators=(",", ":")).encode() + b"\n"
+        return _encode(self.to_dict()).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> "Self":
@@ -216,6 +217,11 @@ class NewShard(OneFile):
         """Yield the outcome of the shard, and read errors."""
         yield f"{escape(self.url, 300)} -> {escape(self.output, 300) if self.output else '-'}: {outcome}"
         yield from (f"  lost: {escape(trouble, 300)}" for trouble in self.lost)
+
+
+@cache
+def _recorded(kind: type[Line]) -> list[str]:
+    return [each.name for each in fields(kind) if each.name not in kind.passing]  # type: ignore[arg-type]
 
 
 @cache

@@ -76,13 +76,17 @@ class OutputRecord(Generic[L]):
         self.stale = 0  # temporary files of killed runs that were removed
         self.options: dict[str, object] | None = None  # of the existing outputs
         self.outputs: frozenset[str] = frozenset()  # all that were ever begun: files of these names are ours
-        self.lines: dict[str, L] = {}  # of finished outputs, by name
         self.is_alone = part[1] == 1  # no other slice of the run works in the folder
+
+    @cached_property
+    def lines(self) -> dict[str, L]:
+        """The lines of finished outputs, by name; read when they are first needed."""
+        return read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
 
     def read(self) -> None:
         """Read the record, which needs no lock."""
         self.options, self.outputs = self._read_asked()
-        self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
+        vars(self).pop("lines", None)
         if self._store:
             self._store.recall(path for line in self.lines.values() for path, _ in self.files(line))
 
@@ -267,7 +271,7 @@ class OutputRecord(Generic[L]):
         """
         with self.together("finish"):
             if not self.is_alone:
-                self.lines = read_lines(lines_paths(self.inside, self._stem), self.kind, self.is_current)
+                vars(self).pop("lines", None)  # others have written some
             done = [self.lines[name] for name in self._names if self.is_done(name)]
             whole = len(done) == len(self._names)
             if whole or self.is_alone:
@@ -377,11 +381,12 @@ class OutputRecord(Generic[L]):
 
     def _changed(self, line: L, origin: Callable[[], Mapping[str, object]]) -> str:
         try:
-            before, now = line.origin, json.loads(json.dumps(origin()))
-            for name in now:
-                if before.get(name) != now[name]:
-                    return self.why(name, before.get(name), now[name])
-            return next(filter(None, (other_file(path, before) for path, before in self.files(line))), "")
+            known = line.origin
+            for name, now in origin().items():
+                before = known.get(name)
+                if before != now and before != (now := json.loads(json.dumps(now))):
+                    return self.why(name, before, now)
+            return next(filter(None, (other_file(path, identity) for path, identity in self.files(line))), "")
         except SourceError as error:
             return f"it cannot be read now: {error}"
 

@@ -92,9 +92,10 @@ def scratch_folder(path: Path) -> Iterator[None]:
 def remove_stale(folder: Path) -> int:
     """Remove temporary files of killed runs, and return how many; those of living runs are locked and stay."""
     removed = 0
-    for path in folder.iterdir():
-        if not _TEMPORARY.fullmatch(path.name):
+    for name in os.listdir(folder):  # may be many: most need no path
+        if not _TEMPORARY.fullmatch(name):
             continue
+        path = folder / name
         with suppress(OSError):
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:

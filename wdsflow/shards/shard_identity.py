@@ -75,10 +75,11 @@ def fingerprint(path: str) -> dict[str, object]:
     file = open_file(path)
     try:
         size = os.fstat(file).st_size
-        pieces = [os.pread(file, PIECE, offset) for offset in piece_offsets(size)]
+        offsets = piece_offsets(size)
+        pieces = {offset: os.pread(file, PIECE, offset) for offset in dict.fromkeys(offsets)}
     finally:
         os.close(file)
-    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}
+    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(map(pieces.__getitem__, offsets)))}
 
 
 def input_identity(url: str) -> dict[str, object]:
