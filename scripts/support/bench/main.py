@@ -230,6 +230,7 @@ def line(row: Row) -> str:
     met = "met" if row["met"] else "MISSED"
     judged = f"{row['unit']}" if row["judged"] == "ours" else "x"
     figures = f"ours {row['ours']:.3g} {row['unit']}, peer {row['peer']:.3g} {row['unit']}, ratio {row['ratio']:.3g}"
-    if cpu := median("cpu_ms_per_sample", row["ours_details"]):
-        figures += f" (CPU ms a sample {cpu:.3g}, {median('cpu_ms_per_sample', row['peer_details']):.3g})"
+    both = [cpu for details in ("ours_details", "peer_details") if (cpu := median("cpu_ms_per_sample", row[details]))]
+    if both:
+        figures += f" (CPU ms a sample {', '.join(f'{cpu:.3g}' for cpu in both)})"
     return f"{row['name']:18} {figures}; goal {row['goal_is']} {row['goal']:g} {judged}: {met}"

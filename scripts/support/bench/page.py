@@ -31,6 +31,8 @@ short trials on this machine (below); wdsflow's gets the same argument, and its 
   shards of 2 and 12 megapixels are listed many times, so no pass ends within the stretch.
 * Mode `exact` is compared with the runs of OpenCLIP's loader in the row before, if both were measured in the same call.
 * `first-batch` is the time from the call of `get_wds_dataset` to the first batch, after all imports.
+* `loader-handover`: samples by the processor time of the training process alone: it lists shards, plans batches, receives
+  samples from decoders, normalises and joins them. With enough cores for decoders, it is what bounds a loader.
 * `loader-subset`: wdsflow's feed on both sides, two lanes, batches of 128. The scores are captions' lengths, computed
   before; the half is spread over all shards. The peer decodes all samples; that it drops half of them is taken to cost
   nothing. A pipeline that drops before it decodes loses less: it reads everything, and decodes half.
@@ -151,7 +153,7 @@ def _notes(entries: list[dict[str, Any]]) -> str:
     lines += [f"* Photographs: {shards}." for shards in photographs]
     for row in entries:
         details = row["ours_details"][0]
-        if "cpu_ms_per_sample" in details:
+        if all("cpu_ms_per_sample" in row[f"{who}_details"][0] for who in ("ours", "peer")):
             ours, peer = (
                 median(each["cpu_ms_per_sample"] for each in row[f"{who}_details"]) for who in ("ours", "peer")
             )
