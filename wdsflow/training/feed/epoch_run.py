@@ -168,16 +168,20 @@ class EpochRun:
         """Stop; wait up to ``wait`` seconds for the current work."""
         if self._stop:  # by an earlier call
             return
-        self._stop = True
+        self.abandon()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
-        self._room.put(None)  # wakes the thread
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
             if self._thread.is_alive():  # it is sending to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
+
+    def abandon(self) -> None:
+        """Stop soon. Takes no lock: garbage collection may call it anywhere."""
+        self._stop = True
+        self._room.put(None)  # wakes the thread
 
     def _drive(self) -> None:
         error: BaseException | None = None

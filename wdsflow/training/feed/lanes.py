@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.readers.open_clip.versions import Buffers, draw
-from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.base import local_path, unsigned
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.sample_tasks import LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss
@@ -164,7 +164,7 @@ class Lane:
                 return
 
     def _sample_seed(self, ref: SampleRef) -> int:
-        name = ref.shard.rpartition("/")[2]  # without its folder: moved data draws the same
+        name = unsigned(ref.shard).rpartition("/")[2]  # without its folder: moved data draws the same
         text = f"{self._seed} {self._epoch} {self.turn} {name}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # torch takes 63 bits
