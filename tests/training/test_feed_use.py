@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -29,7 +28,9 @@ def feed(shards, **given):
 
 
 def keys(batches):
-    return [(url.partition("?")[0][-8:], key) for of_batch, urls in batches for key, url in zip(of_batch, urls, strict=True)]
+    return [
+        (url.partition("?")[0][-8:], key) for of_batch, urls in batches for key, url in zip(of_batch, urls, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,9 @@ def test_anything_but_a_state_is_refused_with_what_was_given(shards, change, mes
 
 def test_a_state_of_other_shards_is_refused_in_a_line(tmp_path, shards):
     state = feed(shards).state_dict()
-    with pytest.raises(ValueError, match=r"feed: samples: 20 then, 21 now; source 0, samples: 20 then, 21 now\. Make the"):
+    with pytest.raises(
+        ValueError, match=r"feed: samples: 20 then, 21 now; source 0, samples: 20 then, 21 now\. Make the"
+    ):
         feed(write_shards(tmp_path / "a", [8, 13])).load_state_dict(state)
     with pytest.raises(ValueError, match="feed: source 0, other names of shards, or other numbers of samples in them"):
         feed(write_shards(tmp_path / "b", [13, 7])).load_state_dict(state)
@@ -165,7 +168,9 @@ def test_feeds_that_are_dropped_end_by_themselves(shards, how):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("how", ["threads", "processes"])
-@pytest.mark.parametrize("end", ["pass", "next(batches)", "next(batches); raise SystemExit(3)", "del batches; list(one)"])
+@pytest.mark.parametrize(
+    "end", ["pass", "next(batches)", "next(batches); raise SystemExit(3)", "del batches; list(one)"]
+)
 def test_python_ends_soon_with_a_feed_that_is_open(shards, how, end):
     program = (
         f"import wdsflow; one = wdsflow.feed({shards!r}, batch_size=2, fields=('txt',), "
@@ -214,7 +219,9 @@ def test_a_state_fits_urls_of_another_signature(tmp_path):
     with http_server(files) as (url, _):
 
         def signed(by):
-            return feed([f"{url}/set/000{n}.tar?X-Amz-Date=2026&X-Amz-Signature={by}%2F{n}" for n in range(2)], map=drawn)
+            return feed(
+                [f"{url}/set/000{n}.tar?X-Amz-Date=2026&X-Amz-Signature={by}%2F{n}" for n in range(2)], map=drawn
+            )
 
         one = signed("a")
         batches = iter(one)

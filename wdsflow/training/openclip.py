@@ -29,6 +29,7 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.shards.source.base import unsigned
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for

@@ -121,7 +121,11 @@ def feed(
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
     try:
-        batch_size, shuffle, seed = whole("batch_size", batch_size, 1), whole("shuffle", shuffle, 0), whole("seed", seed)
+        batch_size, shuffle, seed = (
+            whole("batch_size", batch_size, 1),
+            whole("shuffle", shuffle, 0),
+            whole("seed", seed),
+        )
         epoch_samples = None if epoch_samples is None else whole("epoch_samples", epoch_samples, 1)
         here = _place(rank, world_size)
     except (TypeError, ValueError) as error:
@@ -233,7 +237,9 @@ def _checked(options: FeedOptions) -> FeedOptions:
 
 def _named(fields: Fields | None) -> tuple[str, ...]:
     """Return the fields alone, in their order. Raises FeedError."""
-    given = fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
+    given: object = (
+        fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
+    )
     if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
         raise FeedError(f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")')
     return tuple(given)

@@ -26,6 +26,7 @@ from .headspace import Headspace, measured
 from .lanes import LanePosition
 from .state import VERSION, OtherSubset, State, check_state, resume_fixes
 
+
 class Loader(torch.utils.data.IterableDataset[Any]):
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
 
