@@ -123,7 +123,7 @@ def test_wrong_arguments_are_refused_by_name(shards, given, message):
 
 def test_shards_and_weights_of_other_types_are_refused(shards):
     for wrong in (None, 5, [5], {5: 1}):
-        with pytest.raises(FeedError, match="shards is .*; name a pattern"):
+        with pytest.raises(FeedError, match=r"shards is .*; name a pattern"):
             feed(wrong)
     with pytest.raises(FeedError, match="weight is 'a'; it must be a number"):
         feed({shards: "a"})

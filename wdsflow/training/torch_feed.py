@@ -18,7 +18,7 @@ from .columns import Columns, UserMap, parse_fields
 from .feed.balanced import Balanced, MixedSource
 from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
-from .feed.sample_catalog import count_samples, nothing_usable, shard_list
+from .feed.shard_lists import count_samples, nothing_usable, shard_list
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
 from .ranks import RankPlace, decoders_for, place, talks
