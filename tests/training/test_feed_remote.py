@@ -11,7 +11,7 @@ from tests.servers import http_server
 from tests.training.shards import write_tar
 from wdsflow import FeedOptions
 from wdsflow import feed as make
-from wdsflow.training.feed_options import FeedError
+from wdsflow.training.feed_options import FeedError, ShardsError
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads", decoders=2)
 
@@ -90,3 +90,14 @@ def test_the_next_shard_is_requested_before_the_first_is_used_up(tmp_path):
         while "0001.tar" not in asked(log):
             time.sleep(0.01)
         assert len(keys(batches)) == 78
+
+
+def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
+    with served(tmp_path, [5, 6], 900) as (url, _):
+        assert feed(url.replace("0001", "0002")).num_samples == 11
+        assert "feed: 1 shard left out, first: " in caplog.text
+        assert "set/0002.tar: no such file" in caplog.text
+        with pytest.raises(
+            ShardsError, match=r"(?s)none of the samples in 2 shards has bin.*bring the missing shards back"
+        ):
+            feed(url.replace("0000..0001", "0003..0004"))

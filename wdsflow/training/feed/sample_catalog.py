@@ -112,6 +112,10 @@ class Catalog:
         """Return whether the places of all samples of a shard are known."""
         return self._cache.get(url, (-1, []))[0] >= 0
 
+    def damage(self, url: str) -> list[Damage]:
+        """Return the damage of a shard that has been found so far."""
+        return list(self._damage.get(url, {}).values())
+
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the counts in ``sizes.json`` of a folder on a server; none if there is no such file, or another one."""
         wait = _Wait(f"{folder}/{COUNTS[0]}")
@@ -193,7 +197,7 @@ class Catalog:
         self, url: str, length: int, rows: Sequence[_Row], passed: Callable[[], bool] | None
     ) -> Iterator[Listed]:
         """Yield samples whose places are known; with ``passed``, read the contents of those that are needed."""
-        for damage in list(self._damage.get(url, {}).values()):
+        for damage in self.damage(url):
             self._report(damage)
         with ExitStack() as stack:
             source: Source | None = None

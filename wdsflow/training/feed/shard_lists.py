@@ -124,6 +124,10 @@ def count_samples(
         abreast = _COUNTERS if folders else 1
         _watched(look_up, list(folders), abreast, catalog, place, options)
         _watched(count_one, [number for number in own if number not in found], abreast, catalog, place, options)
+        lost = [damage for number in own if not found[number][0] for damage in catalog.damage(urls[number])]
+        if lost:
+            shard, why = escape(lost[0].shard, 200), escape(lost[0].detail, 200)
+            say(logging.WARNING, f"feed: {how_many(len(lost), 'shard')} left out, first: {shard}: {why}")
         return found
 
     counts = shared_out(len(urls), place, count)
@@ -165,6 +169,7 @@ def _watched(
 def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
     """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
     tally = LossTally()
+    catalog.hurt = tally.hurt
     for item in islice((item for url in urls for item in catalog.outline(url)), _LOOKED_AT):
         if isinstance(item, FeedLoss):
             tally.lose(item)
