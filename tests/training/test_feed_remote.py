@@ -101,3 +101,11 @@ def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
             ShardsError, match=r"(?s)none of the samples in 2 shards has bin.*bring the missing shards back"
         ):
             feed(url.replace("0000..0001", "0003..0004"))
+
+
+def test_fields_without_members_need_no_contents(tmp_path):
+    with served(tmp_path, [5, 6], 200_000) as (url, log):
+        one = feed(url, fields=("__key__",))
+        log.clear()
+        assert sum(len(found) for (found,) in one) == 11
+        assert not asked(log)

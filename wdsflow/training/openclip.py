@@ -37,9 +37,9 @@ from wdsflow.training.columns import Columns
 from wdsflow.training.feed.balanced import Balanced, Last, MixedSource
 from wdsflow.training.feed.feed import FeedRecipe, FeedSource
 from wdsflow.training.feed.loader import Loader
-from wdsflow.training.feed.sample_catalog import Catalog
+from wdsflow.training.feed.sample_catalog import Catalog, shard_list, weighted_list
+from wdsflow.training.feed.sample_counts import count_samples, nothing_usable
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
-from wdsflow.training.feed.shard_lists import count_samples, nothing_usable, shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
 from wdsflow.training.stalls.field_fixes import argument, command

@@ -18,7 +18,8 @@ from .columns import Columns, UserMap, parse_fields
 from .feed.balanced import Balanced, MixedSource
 from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
-from .feed.shard_lists import count_samples, nothing_usable, shard_list
+from .feed.sample_catalog import shard_list
+from .feed.sample_counts import count_samples, nothing_usable
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
 from .ranks import RankPlace, decoders_for, place, talks

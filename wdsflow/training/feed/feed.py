@@ -145,10 +145,6 @@ class Feed:
 
     def start(self, epoch: int, begin: EpochPosition) -> EpochRun:
         """Begin at a position of an epoch."""
-        self.run = self._started(epoch, begin)
-        return self.run
-
-    def _started(self, epoch: int, begin: EpochPosition) -> EpochRun:
         recipe, engine = self.recipe, self._ready_engine()
         if self._shared is not None:
             self._shared.clear()

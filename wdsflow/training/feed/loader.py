@@ -117,8 +117,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             schedule.lane_bytes = int(loaded["lane_bytes"])  # of another amount of memory
         else:
             done = int(loaded["batch"]) >= self.num_batches
-            if loaded["base_seed"] is not None:
-                self._base_seed = int(loaded["base_seed"])
+            if (seed := loaded.get("base_seed")) is not None:
+                self._base_seed = int(seed)
             # With a different amount of memory or other decoders, order and refusals of samples would differ.
             self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
             self._feed.limit(int(state.get("largest", self._feed.largest)))
@@ -184,7 +184,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             lanes = [LanePosition(*lane) for lane in state.get("lanes", [])]
             begin = EpochPosition(int(state.get("batch", 0)), lanes, int(state.get("samples", 0)))
         try:
-            self._run = self._feed.start(epoch, begin)
+            self._run = self._feed.run = self._feed.start(epoch, begin)
         except FeedStopped as error:
             self._watchdog.start()
             raise self._placed(error) from error.__cause__

@@ -1,31 +1,40 @@
-"""The samples of shards: what their headers say, and their contents."""
+"""The shards of a training run and their samples."""
 
+import glob
 import json
+import logging
+import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
 from wdsflow.pieces.tar_view import ViewSource
+from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.source.base import Source, SourceChangedError, SourceError, local_path
+from wdsflow.shards.source.base import Source, SourceChangedError, local_file, local_path
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.urls import NoShards, absent, expand
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
-from wdsflow.training.feed_options import FeedError
+from wdsflow.text.words import how_many
+from wdsflow.training.feed_options import FeedError, FeedOptions, ShardsError
 from wdsflow.training.sample_tasks import NO_IMAGE, Blob, Reading, SampleRef
-from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss
+from wdsflow.training.stalls.field_fixes import argument
+from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss, say
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be read as a whole
 _CLOSE = 64 << 10  # bytes between the members of a sample that are read with them
 _LARGEST_SIZES = 64 << 20  # bytes of sizes.json
+
 
 Listed = SampleRef | FeedLoss
 # The garbage collector traverses containers, but not plain tuples of numbers and strings: lists of references
@@ -156,7 +165,10 @@ class Catalog:
             if local_path(url) is None:  # nothing is requested before contents are needed
                 yield from self._known(url, length, rows, passed)
                 return
-        if (source := self._opened(url)) is None:
+        try:
+            source = open_source(url, allow_pipe=self._allow_pipe)
+        except OSError as error:
+            self._unreadable(url, error)
             return
         with source:
             if length == source.length:
@@ -164,8 +176,8 @@ class Catalog:
                 return
             try:
                 tar = source if self.view is None else self.view(url, source)
-            except (SourceError, OSError) as error:
-                self._report(Damage(url, UNREADABLE, str(error)))
+            except OSError as error:
+                self._unreadable(url, error)
                 return
             listed: list[_Row] | None = [] if source.random else None
             for item in self._walk(url, tar, contents=passed is not None and source.fd < 0, later=source.random):
@@ -179,20 +191,6 @@ class Catalog:
         if listed is not None:
             self._keep(url, source.length or 0, listed)
 
-    def _opened(self, url: str, length: int | None = None) -> Source | None:
-        """Return a shard, of ``length`` bytes if that is known; None if it cannot be opened, which is reported."""
-        try:
-            source = open_source(url, allow_pipe=self._allow_pipe)
-            if length not in (None, source.length):
-                source.close()
-                self._keep(url, -1, [])  # listed again in the next pass
-                raise SourceChangedError(f"it had {length:,} bytes, now {source.length:,}")
-        except (SourceError, OSError) as error:
-            missing = isinstance(error, SourceError) and error.kind == "missing"
-            self._report(Damage(url, MISSING if missing else UNREADABLE, str(error)))
-            return None
-        return source
-
     def _known(
         self, url: str, length: int, rows: Sequence[_Row], passed: Callable[[], bool] | None
     ) -> Iterator[Listed]:
@@ -203,19 +201,17 @@ class Catalog:
             source: Source | None = None
             for row in rows:
                 ref = row if isinstance(row, FeedLoss) else _unpacked(url, row)
-                if passed is None or isinstance(ref, FeedLoss) or passed():
-                    yield ref
-                    continue
-                if source is None:
-                    source = self._opened(url, length)
-                    if source is None:
+                if passed and isinstance(ref, SampleRef) and not passed() and (ref.image.name or ref.texts):
+                    try:
+                        if source is None:
+                            source = stack.enter_context(open_source(url, allow_pipe=self._allow_pipe))
+                            if source.length != length:
+                                self._keep(url, -1, [])  # listed again in the next pass
+                                raise SourceChangedError(f"it had {length:,} bytes, now {source.length:,}")
+                        ref = _filled(source, ref)
+                    except OSError as error:
+                        self._unreadable(url, error)
                         return
-                    stack.enter_context(source)
-                try:
-                    ref = _filled(source, ref)
-                except OSError as error:
-                    self._report(Damage(url, UNREADABLE, str(error)))
-                    return
                 yield ref
 
     def _keep(self, url: str, length: int, rows: list[_Row]) -> None:
@@ -278,6 +274,9 @@ class Catalog:
         read = fields if self._everything else [name for name in self._read if name in fields]
         return SampleRef(url, key, image or NO_IMAGE, tuple(fields[name] for name in read))
 
+    def _unreadable(self, url: str, error: OSError) -> None:
+        self._report(Damage(url, MISSING if getattr(error, "kind", "") == "missing" else UNREADABLE, str(error)))
+
     def _report(self, damage: Damage) -> None:
         self._damage.setdefault(damage.shard, {})[damage.what] = damage
         if self.hurt is not None:
@@ -291,3 +290,72 @@ def _other_size(url: str, expected: int, found: int) -> FeedError:
         f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {found:,} samples, not {expected:,}\n"
         f"To fix it, remove that file, and samples are counted; or write another one to copy there: {again}"
     )
+
+
+def shard_list(data: str | Sequence[str]) -> list[str]:
+    """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
+
+    Raises ShardsError if a pattern matches nothing, or cannot be expanded; warns of single shards that are missing.
+    """
+    try:
+        urls = list(openclip_urls(data) if isinstance(data, str) else data)
+    except KeyError as error:  # of the environment
+        raise ShardsError(f"the environment variable {error.args[0]} is not set, which '{data}' uses") from None
+    except ValueError:
+        raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
+    try:
+        found = [each for url in urls for each in _expanded(url)]
+        missing = list(absent([path for url in found if (path := local_file(url)) is not None]))
+        if missing:  # raises if a pattern matches nothing that exists
+            expand(part for part in _parts(data) if not part.startswith("pipe:"))
+        if missing and len(missing) == len(found):
+            raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
+    except NoShards as error:
+        raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
+    if missing:
+        number = f"{len(missing):,} of {how_many(len(found), 'shard')}"
+        say(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
+    return found
+
+
+def weighted_list(
+    data: str | Sequence[str],
+    factors: str | Sequence[str | float] | float | None,
+    options: FeedOptions,
+    *,
+    resampled: bool,
+) -> tuple[list[str], list[float] | None]:
+    """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
+
+    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
+    """
+    if factors is None:
+        return shard_list(data), None
+    name, drawn = argument(options, "train_data_upsampling_factors"), argument(options, "dataset_resampled")
+    if not resampled:
+        set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
+        raise ValueError(f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}")
+    sources, each = _parts(data), [factors] if isinstance(factors, float | int) else _parts(factors)
+    if len(each) != len(sources):
+        raise ValueError(
+            f"{name} has {how_many(len(each), 'factor')} for {how_many(len(sources), 'source')} in "
+            f"{argument(options, 'train_data')}: give one for each part between '::'"
+        )
+    try:
+        weights = [float(factor) for factor in each]
+    except (TypeError, ValueError):
+        weights = []
+    if not 0 < sum(weights) < inf:
+        raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
+    return weighted_urls(sources, weights, shard_list)
+
+
+def _parts(value: str | Sequence[str | float]) -> list[Any]:
+    return value.split("::") if isinstance(value, str) else list(value)
+
+
+def _expanded(url: str) -> Iterable[str]:
+    path = None if url.startswith("pipe:") else local_path(url)
+    if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
+        return (url,)
+    return expand([url]).urls

@@ -154,7 +154,7 @@ class SampleWork:
         if image.size > self.largest:
             raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
         if image.data is not None or (
-            not image.name and any(blob.at < 0 or blob.data is not None for blob in ref.texts)
+            not image.name and all(blob.at < 0 or blob.data is not None for blob in ref.texts)
         ):
             held = ((blob, blob.data) for blob in ref.texts)
             return image.data or b"", {

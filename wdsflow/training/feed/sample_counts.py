@@ -1,19 +1,15 @@
-"""The shards that a command names, and how many samples each of them has."""
+"""How many samples each shard has, and the error if none has any."""
 
-import glob
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from itertools import islice
-from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
-from wdsflow.shards.source.base import local_file, local_path
+from wdsflow.shards.source.base import local_path
 from wdsflow.shards.source.streams import end_commands
-from wdsflow.shards.urls import NoShards, absent, expand
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedOptions, ShardsError
@@ -31,64 +27,6 @@ _LOOK = 0.2  # seconds between two checks of a count
 _COUNTERS = 16  # shards on servers that are counted at a time
 _COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
 _LOOKED_AT = 100  # samples without an image or a caption whose fields are reported
-
-
-def shard_list(data: str | Sequence[str]) -> list[str]:
-    """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
-
-    Raises ShardsError if a pattern matches nothing, or cannot be expanded; warns of single shards that are missing.
-    """
-    try:
-        urls = list(openclip_urls(data) if isinstance(data, str) else data)
-    except KeyError as error:  # of the environment
-        raise ShardsError(f"the environment variable {error.args[0]} is not set, which '{data}' uses") from None
-    except ValueError:
-        raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
-    try:
-        found = [each for url in urls for each in _expanded(url)]
-        missing = list(absent([path for url in found if (path := local_file(url)) is not None]))
-        if missing:  # raises if a pattern matches nothing that exists
-            expand(part for part in _parts(data) if not part.startswith("pipe:"))
-        if missing and len(missing) == len(found):
-            raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
-    except NoShards as error:
-        raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
-    if missing:
-        number = f"{len(missing):,} of {how_many(len(found), 'shard')}"
-        say(logging.WARNING, f"feed: {number} not there, first: {escape(missing[0], 200)}")
-    return found
-
-
-def weighted_list(
-    data: str | Sequence[str],
-    factors: str | Sequence[str | float] | float | None,
-    options: FeedOptions,
-    *,
-    resampled: bool,
-) -> tuple[list[str], list[float] | None]:
-    """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
-
-    Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
-    """
-    if factors is None:
-        return shard_list(data), None
-    name, drawn = argument(options, "train_data_upsampling_factors"), argument(options, "dataset_resampled")
-    if not resampled:
-        set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
-        raise ValueError(f"{name} is given without {drawn}: only shards that are drawn have weights; {set_it}")
-    sources, each = _parts(data), [factors] if isinstance(factors, float | int) else _parts(factors)
-    if len(each) != len(sources):
-        raise ValueError(
-            f"{name} has {how_many(len(each), 'factor')} for {how_many(len(sources), 'source')} in "
-            f"{argument(options, 'train_data')}: give one for each part between '::'"
-        )
-    try:
-        weights = [float(factor) for factor in each]
-    except (TypeError, ValueError):
-        weights = []
-    if not 0 < sum(weights) < inf:
-        raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
-    return weighted_urls(sources, weights, shard_list)
 
 
 def count_samples(
@@ -185,14 +123,3 @@ def _message(
 ) -> str:
     rank, world_size = place
     return stall_message(tally=tally, reading=reading, rank=rank, world_size=world_size, options=options, what=what)
-
-
-def _parts(value: str | Sequence[str | float]) -> list[Any]:
-    return value.split("::") if isinstance(value, str) else list(value)
-
-
-def _expanded(url: str) -> Iterable[str]:
-    path = None if url.startswith("pipe:") else local_path(url)
-    if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
-        return (url,)
-    return expand([url]).urls
