@@ -133,6 +133,9 @@ class EpochRun:
         self._room.put(None)
         self._stop = False
         self.planner: Planner | BalancedPlanner | None = None
+        for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
+            if run._stop and run.owner == os.getpid():  # noqa: SLF001 - of this class
+                run._thread.join(_AT_EXIT)  # noqa: SLF001
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
