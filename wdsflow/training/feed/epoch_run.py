@@ -134,8 +134,7 @@ class EpochRun:
         self._stop = False
         self.planner: Planner | BalancedPlanner | None = None
         for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
-            if run._stop and run.owner == os.getpid():  # noqa: SLF001 - of this class
-                run._thread.join(_AT_EXIT)  # noqa: SLF001
+            run.ended(_AT_EXIT)
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
@@ -180,6 +179,11 @@ class EpochRun:
             if self._thread.is_alive():  # it is sending to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
+
+    def ended(self, wait: float) -> None:
+        """Wait up to ``wait`` seconds for the thread if it was stopped."""
+        if self._stop and self.owner == os.getpid():
+            self._thread.join(wait)
 
     def abandon(self) -> None:
         """Stop soon. Takes no lock: garbage collection may call it anywhere."""
