@@ -16,7 +16,7 @@ from wdsflow.training.feed_options import FeedOptions, ShardsError
 from wdsflow.training.ranks import RankPlace, shared_out
 from wdsflow.training.sample_tasks import Reading
 from wdsflow.training.stalls.field_fixes import argument
-from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally, say
+from wdsflow.training.stalls.loss_tally import MISSING, FeedLoss, LossTally, say
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
@@ -62,7 +62,9 @@ def count_samples(
         abreast = _COUNTERS if folders else 1
         _watched(look_up, list(folders), abreast, catalog, place, options)
         _watched(count_one, [number for number in own if number not in found], abreast, catalog, place, options)
-        lost = [damage for number in own if not found[number][0] for damage in catalog.damage(urls[number])]
+        none = [urls[number] for number in own if not found[number][0]]
+        lost = [damage for url in none for damage in catalog.damage(url)]
+        lost = [each for each in lost if each.what != MISSING or local_path(each.shard) is None]  # else known by then
         if lost:
             shard, why = escape(lost[0].shard, 200), escape(lost[0].detail, 200)
             say(logging.WARNING, f"feed: {how_many(len(lost), 'shard')} left out, first: {shard}: {why}")
