@@ -288,7 +288,7 @@ def test_passes_over_a_small_source_leave_no_lanes_open(tmp_path):
 def test_a_state_of_other_fields_of_a_source_is_refused(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [9])
     state = feed({first: 1, second: Source(fields=("jpg", "txt"))}, seed=np.int64(3)).state_dict()
-    with pytest.raises(ValueError, match=r"source 1: .*'txt;json'"):
+    with pytest.raises(ValueError, match=r"source 1, fields: .*'txt;json'"):
         feed({first: 1, second: Source(fields=("jpg", "txt;json"))}, seed=3).load_state_dict(
             json.loads(json.dumps(state))
         )

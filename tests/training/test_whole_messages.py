@@ -11,7 +11,7 @@ import pytest
 
 from tests.clock import Clock
 from tests.golden_file import check_text
-from wdsflow.training.feed.loader import OtherSubset, check_state, resume_fixes
+from wdsflow.training.feed.state import OtherSubset, check_state, resume_fixes
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Blob, LaneTask, Reading, SampleRef
 from wdsflow.training.stalls import progress
@@ -230,7 +230,7 @@ def test_another_rank_reports_that_training_waited_a_tenth_of_the_time(waited, s
     assert len(caplog.records) == said
 
 
-IDENTITY = {"data": "a", "ledger": None, "where": None, "kept samples": 0}
+IDENTITY = {"schedule": "openclip", "data": "a", "ledger": None, "where": None, "kept samples": 0}
 STATES = {
     "another version": ({"version": 2}, {}, ()),
     "no version": ({}, {}, ()),
@@ -259,4 +259,5 @@ def test_a_state_of_another_feed_is_refused(name):
 
 
 def test_a_state_of_the_same_feed_is_taken():
-    check_state({"version": 1, "identity": {**IDENTITY, "more": 1}}, IDENTITY)
+    position = {"epoch": 0, "batch": 0, "lanes": [], "base_seed": None}
+    check_state({"version": 1, **position, "identity": {**IDENTITY, "more": 1}}, IDENTITY)

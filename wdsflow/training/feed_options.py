@@ -212,9 +212,20 @@ def _check_names(unknown: list[str], given: Mapping[str, Any]) -> None:
 def _check_number(name: str, value: Any, default: Any, least: int) -> None:
     if value is None and default is None:
         return
+    if isinstance(value, float) and default is None and value >= least:
+        return
+    whole(f"{name} in args", value, least)
+
+
+def whole(name: str, value: Any, least: int | None = None) -> int:
+    """Return an argument that must be a whole number, of any library.
+
+    Raises TypeError if it is none, ValueError if it is below ``least``.
+    """
     try:
-        number = value if isinstance(value, float) and default is None else index(value)
+        number = index(value)
     except TypeError:
-        raise TypeError(f"{name} in args is {value!r}; it must be a whole number") from None
-    if number < least:
-        raise ValueError(f"{name} in args is {value!r}; it must be at least {least}")
+        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+    if least is not None and number < least:
+        raise ValueError(f"{name} is {value!r}; it must be at least {least}")
+    return number

@@ -29,6 +29,7 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.shards.source.base import unsigned
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
@@ -36,7 +37,8 @@ from wdsflow.training.columns import Columns
 from wdsflow.training.feed.balanced import Balanced, Last, MixedSource
 from wdsflow.training.feed.feed import FeedRecipe, FeedSource
 from wdsflow.training.feed.loader import Loader
-from wdsflow.training.feed.sample_catalog import Catalog, count_samples, nothing_usable, shard_list, weighted_list
+from wdsflow.training.feed.sample_catalog import Catalog, shard_list, weighted_list
+from wdsflow.training.feed.sample_counts import count_samples, nothing_usable
 from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
@@ -274,7 +276,7 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
         if known is not None:
             return known
     started = time.perf_counter()
-    counted = sum(count_samples(catalog, urls, here, options))
+    counted = sum(count_samples(catalog, urls, here, options, exact=False))
     if not counted:
         raise nothing_usable(catalog, urls, here, options)
     _log.info(
@@ -308,7 +310,8 @@ def _known_size(data: str, shards: int) -> float | None:
 def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options, schedule, columns = recipe.options, recipe.schedule, recipe.sources[0].columns
-    urls = repr(args.train_data if recipe.trains else args.val_data)
+    data = args.train_data if recipe.trains else args.val_data
+    urls = repr("::".join(map(unsigned, data.split("::"))) if isinstance(data, str) else data)
     common = {
         "schedule": schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),

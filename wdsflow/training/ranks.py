@@ -19,6 +19,13 @@ T = TypeVar("T")
 
 # torchrun, Open MPI, MPICH and Intel MPI, MVAPICH
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE")
+# Open MPI; MPICH and Intel MPI; srun. SLURM_NTASKS is set in batch scripts, too, SLURM_STEP_NUM_TASKS only by srun
+# (srun(1)), which Open MPI's mpirun may use to start its tasks: so it is last.
+_LAUNCHED = (
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
 _RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
 _ANSWER = timedelta(seconds=5)  # for one request to the store
 _CONNECT = timedelta(seconds=60)  # all ranks may start at once, on a busy machine
@@ -85,6 +92,7 @@ class RankPlace(NamedTuple):
 def place(args: Namespace | None = None) -> RankPlace:
     """Return this process's rank: from RANK and WORLD_SIZE, torch.distributed or OpenCLIP's arguments, in this order.
 
+    Without ``args``, as for ``wdsflow.feed``, the last source is the launcher: mpirun or srun with several processes.
     webdataset, and so OpenCLIP's loader, ignores the arguments: under Horovod every rank reads all shards.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
@@ -93,7 +101,10 @@ def place(args: Namespace | None = None) -> RankPlace:
         import torch.distributed
 
         return RankPlace(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return RankPlace(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+    if args is not None:
+        return RankPlace(int(getattr(args, "rank", 0) or 0), int(getattr(args, "world_size", 1) or 1))
+    launched = (RankPlace(_number((rank,), -1), _number((world,), 1)) for rank, world in _LAUNCHED)
+    return next((place for place in launched if 0 <= place.rank < place.world_size > 1), RankPlace(0, 1))
 
 
 def talks() -> bool:

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from logging import WARNING
 from math import inf
-from operator import index
 from typing import Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import local_file, unsigned
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -19,9 +18,10 @@ from .columns import Columns, UserMap, parse_fields
 from .feed.balanced import Balanced, MixedSource
 from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
-from .feed.sample_catalog import count_samples, nothing_usable, shard_list
+from .feed.sample_catalog import shard_list
+from .feed.sample_counts import count_samples, nothing_usable
 from .feed.subset import Subset
-from .feed_options import FeedError, FeedOptions, FeedStopped
+from .feed_options import FeedError, FeedOptions, FeedStopped, whole
 from .ranks import RankPlace, decoders_for, place, talks
 from .stalls.loss_tally import say
 
@@ -43,12 +43,16 @@ class Source:
     map: UserMap | None = None
     transform: Callable[[Any], Any] | None = None
     tokenizer: Callable[[Any], Any] | None = None
-    ledger: str | None = None
+    ledger: Path | None = None
     where: str | None = None
 
     def __post_init__(self) -> None:
         if self.end not in ("repeat", "stop"):
             raise FeedError(f'end is {self.end!r}; choose "repeat" or "stop"')
+        try:
+            object.__setattr__(self, "weight", float(self.weight))
+        except (TypeError, ValueError):
+            raise FeedError(f"a weight is {self.weight!r}; it must be a number above 0") from None
 
 
 def feed(
@@ -61,7 +65,7 @@ def feed(
     tokenizer: Callable[[Any], Any] | None = None,
     shuffle: int = 5000,
     seed: int = 0,
-    ledger: str | None = None,
+    ledger: Path | None = None,
     where: str | None = None,
     drop_last: bool = False,
     epoch_samples: int | None = None,
@@ -102,7 +106,7 @@ def feed(
         epoch_samples: samples of an epoch, of all ranks; None: all of one source; of several, until each that may repeat
             has been given once, or the first with ``end="stop"`` has.
         rank: of this process; None: from RANK and WORLD_SIZE, as torchrun sets them, or else from torch.distributed,
-            which must be set up before. Give both ``rank`` and ``world_size``, or neither.
+            which must be set up before, or else from mpirun or srun. Give both ``rank`` and ``world_size``, or neither.
         world_size: number of ranks, likewise.
         options: settings that are not named here: decoders, memory, stall_after, metrics.
 
@@ -117,23 +121,32 @@ def feed(
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
-    if batch_size < 1:
-        raise FeedError(f"batch_size is {batch_size}; it must be at least 1")
-    here = _place(rank, world_size)
+    try:
+        batch_size, shuffle, seed = (
+            whole("batch_size", batch_size, 1),
+            whole("shuffle", shuffle, 0),
+            whole("seed", seed),
+        )
+        epoch_samples = None if epoch_samples is None else whole("epoch_samples", epoch_samples, 1)
+        here = _place(rank, world_size)
+    except (TypeError, ValueError) as error:
+        raise FeedError(str(error)) from None
+    if drop_last not in (True, False):
+        raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
     usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
-    options = replace(_checked(options or FeedOptions()), fields=_named(fields))
+    options = replace(_checked(FeedOptions() if options is None else options), fields=_named(fields))
     try:
         opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
         _check_together(opened)
         schedule = Balanced(
             [each.mixed for each in opened],
             place=here,
-            batch_size=index(batch_size),
-            seed=index(seed),
+            batch_size=batch_size,
+            seed=seed,
             last="drop" if drop_last else "exact",
             together=talks(),
             memory=options.memory_bytes,
-            length=None if epoch_samples is None else index(epoch_samples),
+            length=epoch_samples,
             shuffled=shuffle > 0,
         )
         if not schedule.num_batches:
@@ -141,7 +154,7 @@ def feed(
                 f"drop_last=True leaves no batch: an epoch of {how_many(schedule.length, 'sample')} is less than "
                 f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
-        return _loader(schedule, opened, options, shuffle=index(shuffle), found=rank is None)
+        return _loader(schedule, opened, options, shuffle=shuffle, found=rank is None)
     except ValueError as error:
         if isinstance(error, FeedStopped):
             raise
@@ -153,9 +166,10 @@ def _place(rank: int | None, world_size: int | None) -> RankPlace:
         if rank is not None or world_size is not None:
             raise FeedError(f"rank is {rank} and world_size is {world_size}: give both, or neither")
         return place()
-    if not 0 <= rank < world_size:
+    given = RankPlace(whole("rank", rank), whole("world_size", world_size, 1))
+    if not 0 <= given.rank < given.world_size:
         raise FeedError(f"rank is {rank}; with world_size={world_size} it must be 0 to {world_size - 1}")
-    return RankPlace(index(rank), index(world_size))
+    return given
 
 
 @dataclass(frozen=True)
@@ -203,7 +217,7 @@ def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> li
         raise FeedError("shards is empty: name at least one pattern")
     found: list[tuple[Shards, Source]] = []
     for pattern, value in shards.items():
-        own = value if isinstance(value, Source) else Source(weight=float(value))
+        own = value if isinstance(value, Source) else Source(weight=value)
         names = ("map", "transform", "tokenizer", "ledger", "where")
         open_ones = {name: getattr(usual, name) for name in names if getattr(own, name) is None}
         if own.fields is not None:
@@ -214,6 +228,8 @@ def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> li
 
 def _checked(options: FeedOptions) -> FeedOptions:
     plain = FeedOptions()
+    if not isinstance(options, FeedOptions):
+        raise FeedError(f"options is {options!r}; give wdsflow.FeedOptions(...)")
     for name, instead in (("caption", "fields"), ("image", "fields"), ("schedule", "shuffle"), ("ledger", "ledger")):
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that")
@@ -221,26 +237,38 @@ def _checked(options: FeedOptions) -> FeedOptions:
 
 
 def _named(fields: Fields | None) -> tuple[str, ...]:
-    """Return the fields alone, in their order."""
-    if isinstance(fields, Mapping):
-        return tuple(fields.values())
-    return (fields,) if isinstance(fields, str) else tuple(fields or ())
+    """Return the fields alone, in their order. Raises FeedError."""
+    given: object = (
+        fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
+    )
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise FeedError(f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")')
+    return tuple(given)
 
 
 def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions) -> _Opened:
     """Count the usable samples of a source, and describe how they are made."""
     fields = source.fields or ()
-    own = replace(options, ledger=source.ledger, where=source.where, fields=_named(fields))
+    for name in ("map", "transform", "tokenizer"):
+        if (code := getattr(source, name)) is not None and not callable(code):
+            raise FeedError(f"{name} is {code!r}; it must be a function, or None")
+    if not isinstance(source.where, str | None):
+        raise FeedError(f'where is {source.where!r}; it must be a predicate such as "clip_similarity > 0.28"')
+    ledger = None if source.ledger is None else os.fspath(source.ledger)
+    own = replace(options, ledger=ledger, where=source.where, fields=_named(fields))
     columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
     made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, own, options.max_pixels)
     catalog = made.catalog
     named = [shards] if isinstance(shards, str | os.PathLike) else shards
-    data = "::".join(os.fspath(each) for each in named)
+    try:
+        data = "::".join(os.fspath(each) for each in named)
+    except TypeError:
+        raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
     if not data:
         raise FeedError("shards is empty: name at least one pattern")
     urls = shard_list(data)
     subset = None
-    if source.ledger is not None:
+    if ledger is not None:
         subset = Subset(urls, None, here, own, data)
         urls, catalog.view = subset.urls, subset.view
     counts = count_samples(catalog, urls, here, own)
@@ -248,7 +276,7 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
         raise nothing_usable(catalog, urls, here, own)
     digest = blake2b(digest_size=8)
     for url, count in zip(urls, counts, strict=True):
-        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
+        digest.update(f"{os.path.basename(unsigned(url))} {count}\n".encode(errors="surrogatepass"))
     identity: dict[str, object] = {
         "shards": len(urls),
         "samples": sum(counts),

@@ -31,4 +31,11 @@ REMOTE = [
         "many",
         1.3,
     ),
+    _remote(
+        "remote-feed-small",
+        "time of an epoch of `wdsflow.feed`, 20 KB pictures in S3, compared with local ones at the speed of the line",
+        "feed",
+        "small",
+        1.25,
+    ),
 ]

@@ -17,6 +17,8 @@ Range = tuple[int, int]  # first byte, byte after the last
 Piece = Range | bytes  # of a tar: a range of a source, or new bytes
 _BLOCK = 512  # bytes of a tar's blocks
 _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
+# S3, Google Cloud, Azure, CloudFront; any other query may name the file
+_SIGNED = re.compile(r"^(https?:[^?#]*)\?(?:.*&)?(?:X-Amz-Signature|X-Goog-Signature|Signature|sig)=.*", re.IGNORECASE)
 
 
 class SourceError(OSError):
@@ -217,7 +219,16 @@ def place_of(url: str) -> str:
     'hf://datasets/org/set/a.tar'
     """
     path = local_file(url)
-    return _COMMIT.sub(r"\1", url) if path is None else os.path.realpath(path)
+    return unsigned(_COMMIT.sub(r"\1", url)) if path is None else os.path.realpath(path)
+
+
+def unsigned(url: str) -> str:
+    """Return a url without its signature, which expires.
+
+    >>> unsigned("https://host/a.tar?se=2026&sig=x/y%3D"), unsigned("https://host/get?file=a.tar")
+    ('https://host/a.tar', 'https://host/get?file=a.tar')
+    """
+    return _SIGNED.sub(r"\1", url)
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:

@@ -133,6 +133,8 @@ class EpochRun:
         self._room.put(None)
         self._stop = False
         self.planner: Planner | BalancedPlanner | None = None
+        for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
+            run.ended(_AT_EXIT)
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
@@ -168,16 +170,25 @@ class EpochRun:
         """Stop; wait up to ``wait`` seconds for the current work."""
         if self._stop:  # by an earlier call
             return
-        self._stop = True
+        self.abandon()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._ready.get_nowait()
-        self._room.put(None)  # wakes the thread
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
             if self._thread.is_alive():  # it is sending to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
+
+    def ended(self, wait: float) -> None:
+        """Wait up to ``wait`` seconds for the thread if it was stopped."""
+        if self._stop and self.owner == os.getpid():
+            self._thread.join(wait)
+
+    def abandon(self) -> None:
+        """Stop soon. Takes no lock: garbage collection may call it anywhere."""
+        self._stop = True
+        self._room.put(None)  # wakes the thread
 
     def _drive(self) -> None:
         error: BaseException | None = None

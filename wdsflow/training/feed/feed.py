@@ -132,6 +132,7 @@ class Feed:
         self._engine: Threads | Decoders | None = None
         self._shared: SharedBudget | None = None  # of the engine's processes
         self._owner = 0  # process that made the engine
+        self.run: EpochRun | None = None  # the latest one
 
     def limit(self, largest: int) -> None:
         """Refuse images that take more than ``largest`` bytes, as the resumed feed did."""
@@ -225,8 +226,15 @@ class Feed:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
         return 0.0 if self._engine is None else self._engine.cpu()
 
+    def abandon(self) -> None:
+        """End the threads and processes soon. Takes no lock: garbage collection may call it anywhere."""
+        if self._owner == os.getpid():
+            if self.run is not None:
+                self.run.abandon()
+            self.close()
+
     def close(self) -> None:
-        """End the threads or processes."""
+        """End the threads or processes that decode."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None

@@ -2,22 +2,21 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import islice, pairwise
-from typing import Any, TypedDict
+from itertools import islice
+from typing import Any
 
 import torch
 
-from wdsflow.training.feed_options import DecoderError, FeedError, FeedOptions, FeedStopped, SampleError
+from wdsflow.training.feed_options import DecoderError, FeedError, FeedStopped, SampleError, whole
 from wdsflow.training.ranks import cores_for_rank, place, talks
-from wdsflow.training.stalls.field_fixes import command
 from wdsflow.training.stalls.loss_tally import LossTally, say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoders import kill_decoders
-from wdsflow.validate.advice.invocation import with_flags
 
 from .balanced import Balanced
 from .batch_planner import EpochPosition, StarvedError
@@ -25,27 +24,7 @@ from .epoch_run import EpochCounter, EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .headspace import Headspace, measured
 from .lanes import LanePosition
-
-_VERSION = 1
-
-
-class State(TypedDict, total=False):
-    """The position of a feed in an epoch, as JSON.
-
-    A balanced schedule has ``samples`` and ``lane_bytes``, the same on all ranks; others have the
-    rest: ``lanes`` is empty at the beginning of an epoch.
-    """
-
-    version: int
-    epoch: int
-    identity: dict[str, object]
-    samples: int
-    lane_bytes: int
-    batch: int
-    lanes: list[list[int]]
-    base_seed: int | None
-    shuffle_bytes: int
-    largest: int
+from .state import VERSION, OtherSubset, State, check_state, resume_fixes
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
@@ -74,6 +53,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
         spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
         self._progress = Progress(spoken, rank=recipe.place.rank, world_size=recipe.place.world_size)
+        # Of a loader that is not closed: no thread and no process refers to it.
+        for abandon in (self._watchdog.abandon, self._feed.abandon):
+            weakref.finalize(self, abandon).atexit = False
         self.headroom: Headspace | None = None
         self._before = self.tally
         self._run: EpochRun | None = None
@@ -96,7 +78,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
         An iteration that has not yielded a batch yet also begins this epoch.
         """
-        self._epochs.ask(epoch)
+        self._epochs.ask(whole("epoch", epoch, 0))
         if self._resumed is None or self._resumed["epoch"] != epoch:
             self._resumed = self._state = None
 
@@ -117,12 +99,14 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue after a state's last batch with the next ``iter()``; after an epoch's last batch, begin the next epoch.
 
-        The number of decoders may differ; of a balanced schedule also the ranks and the batch size. Raises ValueError,
-        which lists the differences, if shards or other settings of the state differ, OtherSubset if a ledger keeps other
-        samples.
+        The number of decoders may differ; of a balanced schedule also the ranks and the batch size. Raises ValueError if
+        this is no state, or, with the differences, if shards or other settings of the state differ, OtherSubset if a
+        ledger keeps other samples.
         """
         try:
-            check_state(state, self._identity)
+            # The command of a run has its own advice.
+            advice = "" if self._recipe.options.argv else ". Make the feed as it was then, or load no state"
+            check_state(state, self._identity, advice)
         except OtherSubset as error:
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
@@ -133,8 +117,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             schedule.lane_bytes = int(loaded["lane_bytes"])  # of another amount of memory
         else:
             done = int(loaded["batch"]) >= self.num_batches
-            if loaded["base_seed"] is not None:
-                self._base_seed = int(loaded["base_seed"])
+            if (seed := loaded.get("base_seed")) is not None:
+                self._base_seed = int(seed)
             # With a different amount of memory or other decoders, order and refusals of samples would differ.
             self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
             self._feed.limit(int(state.get("largest", self._feed.largest)))
@@ -165,7 +149,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._watchdog.explain(error)
 
     def close(self) -> None:
-        """End all threads of this loader."""
+        """End all threads of this loader, and wait for them. They also end after the last reference to it is gone."""
         if self._run is not None:
             self._run.close()
             self._run = None
@@ -200,7 +184,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             lanes = [LanePosition(*lane) for lane in state.get("lanes", [])]
             begin = EpochPosition(int(state.get("batch", 0)), lanes, int(state.get("samples", 0)))
         try:
-            self._run = self._feed.start(epoch, begin)
+            self._run = self._feed.run = self._feed.start(epoch, begin)
         except FeedStopped as error:
             self._watchdog.start()
             raise self._placed(error) from error.__cause__
@@ -297,9 +281,13 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return StallError(message)
 
     def _position(self, epoch: int, after: EpochPosition) -> State:
-        state: State = {"version": _VERSION, "epoch": epoch, "identity": dict(self._identity)}
+        state: State = {"version": VERSION, "epoch": epoch, "identity": dict(self._identity)}
         if isinstance(self._recipe.schedule, Balanced):
-            return {**state, "samples": after.samples, "lane_bytes": self._recipe.schedule.lane_bytes}
+            # After the last batch nothing is left, also for smaller batches or other ranks.
+            schedule = self._recipe.schedule
+            done = after.samples and not schedule.next_size(after.samples)
+            samples = schedule.length if done else after.samples
+            return {**state, "samples": samples, "lane_bytes": schedule.lane_bytes}
         return {
             **state,
             "batch": after.batch,
@@ -308,54 +296,3 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,
         }
-
-
-class OtherSubset(ValueError):
-    """A state belongs to a feed of other samples. ``ledger`` and ``where``: of that feed; None if it read all samples.
-
-    ``again``: with them, this feed would match. ``fixes``: lines that end with a command.
-    """
-
-    fixes: Sequence[str] = ()
-
-    def __init__(self, text: str, ledger: str | None, where: str | None, *, again: bool) -> None:
-        super().__init__(text)
-        self.ledger, self.where, self.again = ledger, where, again
-
-    def __str__(self) -> str:
-        return "\n  ".join([str(self.args[0]), *self.fixes])
-
-
-def check_state(state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Raise ValueError, with the differences, if a state is of another feed; OtherSubset if it read other samples."""
-    if state.get("version") != _VERSION:
-        raise ValueError(f"the state has version {state.get('version')!r}; this wdsflow reads version {_VERSION}")
-    own, other = dict(identity), dict(state["identity"])
-    differing = [name for name in own if own[name] != other.get(name)]
-    if differing:
-        shown = "; ".join(f"{name}: {other.get(name)!r} then, {own[name]!r} now" for name in differing)
-        text = f"the state is of another feed: {shown}"
-        asked, now = ((which.get("ledger"), which.get("where")) for which in (other, own))
-        if asked != now or ("kept samples" in differing and "data" not in differing):
-            raise OtherSubset(text, *asked, again=asked != now)
-        raise ValueError(text)
-
-
-def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
-    """Return fixes for a run that cannot resume because it would read other samples; each line ends with a command."""
-    if not options.argv:
-        return []
-    fixes = []
-    if other.again:
-        same = command(options, ledger=other.ledger, where=other.where)
-        fixes.append(f"to resume with the samples of the checkpoint: {same}")
-    argv = _without_resume(options.argv)
-    return [*fixes, f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}"]
-
-
-def _without_resume(argv: Sequence[str]) -> list[str]:
-    """Return OpenCLIP's arguments for a new run, under another name if the run had one."""
-    words = with_flags(argv, ["--resume", ""])[:-2]
-    names = [after for word, after in pairwise(words) if word == "--name"]
-    names += [word.removeprefix("--name=") for word in words if word.startswith("--name=")]
-    return with_flags(words, ["--name", f"{names[-1]}-2"]) if names else words

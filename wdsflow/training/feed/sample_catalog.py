@@ -1,48 +1,40 @@
 """The shards of a training run and their samples."""
 
 import glob
+import json
 import logging
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from itertools import chain
 from math import inf
+from types import MappingProxyType
 from typing import Any
 
 from wdsflow.pieces.tar_view import ViewSource
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
+from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.source.base import Source, SourceError, local_file, local_path
+from wdsflow.shards.source.base import Source, SourceChangedError, local_file, local_path
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.source.streams import end_commands
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.urls import NoShards, absent, expand
+from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
-from wdsflow.training.feed_options import FeedOptions, ShardsError
-from wdsflow.training.ranks import RankPlace, shared_out
+from wdsflow.training.feed_options import FeedError, FeedOptions, ShardsError
 from wdsflow.training.sample_tasks import NO_IMAGE, Blob, Reading, SampleRef
 from wdsflow.training.stalls.field_fixes import argument
-from wdsflow.training.stalls.loss_tally import (
-    MISSING,
-    NO_TAR,
-    UNREADABLE,
-    WRONG_CHECKSUM,
-    Damage,
-    FeedLoss,
-    LossTally,
-    say,
-)
-from wdsflow.training.stalls.stall import StallError, stall_message
+from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss, say
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be read as a whole
-_LOOK = 0.2  # seconds between two checks of a count
-_COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
-_LOOKED_AT = 100  # samples without an image or a caption whose fields are reported
+_CLOSE = 64 << 10  # bytes between the members of a sample that are read with them
+_LARGEST_SIZES = 64 << 20  # bytes of sizes.json
+
 
 Listed = SampleRef | FeedLoss
 # The garbage collector traverses containers, but not plain tuples of numbers and strings: lists of references
@@ -59,6 +51,20 @@ def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
     return SampleRef(url, row[0], Blob(*row[1:4]), tuple(texts))
 
 
+def _filled(source: Source, ref: SampleRef) -> SampleRef:
+    """Return a sample with its contents, read by one request if they are close together. Raises SourceError."""
+    blobs = [blob for blob in (ref.image, *ref.texts) if blob.name]
+    first, last = min(blob.at for blob in blobs), max(blob.at + blob.size for blob in blobs)
+    close = last - first <= sum(blob.size for blob in blobs) + _CLOSE
+    data = source.exactly(first, last - first) if close else b""
+
+    def full(blob: Blob) -> Blob:
+        start = blob.at - first
+        return blob._replace(data=data[start : start + blob.size] if close else source.exactly(blob.at, blob.size))
+
+    return ref._replace(image=full(ref.image) if ref.image.name else NO_IMAGE, texts=tuple(map(full, ref.texts)))
+
+
 class _Wait:
     """The progress of listing a shard; ``since``: when the next sample was requested, None if it was not."""
 
@@ -73,10 +79,11 @@ class Catalog:
     ``images`` and ``texts`` are fields; the first image wins. A sample without either becomes a ``FeedLoss``, as one
     that lacks all of one group of ``needed``; without ``images`` or ``texts`` it needs none. ``everything``: all members
     are read. Damage of a shard goes to ``hurt``; samples after it are listed too. ``view`` returns the part of a shard
-    that is read.
+    that is read. ``expected``: how many samples shards must have; listing another number raises FeedError.
     """
 
     hurt: Callable[[Damage], None] | None = None
+    expected: Mapping[str, int] = MappingProxyType({})
     view: Callable[[str, Source], Source] | None = None
 
     def __init__(
@@ -92,21 +99,42 @@ class Catalog:
         self._everything = everything
         self._read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
         self._wanted = frozenset((*images, *self._read))
-        self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[int, list[_Row]]] = OrderedDict()  # with the bytes of the tar
         self._damage: dict[str, dict[str, Damage]] = {}  # of shards whose samples are in the cache
         self._held = 0
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
 
-    def samples(self, url: str) -> Iterator[Listed]:
-        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
-        wait = _Wait(url)
+    def samples(self, url: str, passed: Callable[[], bool] = lambda: False) -> Iterator[Listed]:
+        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none.
+
+        ``passed`` is called for each usable sample: if it returns True, the contents are not needed. They are not
+        requested if the listing of the shard is known.
+        """
+        return self._awaited(url, self._samples(url, passed))
+
+    def outline(self, url: str) -> Iterator[Listed]:
+        """Yield the samples of a shard as ``samples`` does, without contents: of a server only headers are requested."""
+        return self._awaited(url, self._samples(url, None))
+
+    def knows(self, url: str) -> bool:
+        """Return whether the places of all samples of a shard are known."""
+        return self._cache.get(url, (-1, []))[0] >= 0
+
+    def damage(self, url: str) -> list[Damage]:
+        """Return the damage of a shard that has been found so far."""
+        return list(self._damage.get(url, {}).values())
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the counts in ``sizes.json`` of a folder on a server; none if there is no such file, or another one."""
+        wait = _Wait(f"{folder}/{COUNTS[0]}")
         self._waits.add(wait)
         try:
-            for item in self._samples(url):
-                wait.since = None  # the caller's time does not count
-                yield item
-                wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
+            with open_source(wait.url) as source:
+                found = json.loads(source.read_at(0, _LARGEST_SIZES))
+            return {name: count for name, count in found.items() if isinstance(count, int) and count >= 0}
+        except (OSError, ValueError, AttributeError, RecursionError):
+            return {}
         finally:
             self._waits.discard(wait)
 
@@ -116,43 +144,83 @@ class Catalog:
         waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
         return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
 
-    def _samples(self, url: str) -> Iterator[Listed]:
+    def _awaited(self, url: str, samples: Iterator[Listed]) -> Iterator[Listed]:
+        wait, expected = _Wait(url), self.expected.get(url)
+        self._waits.add(wait)
+        try:
+            for item in samples:
+                wait.since = None  # the caller's time does not count
+                yield item
+                wait.samples, wait.key, wait.since = wait.samples + 1, item.key, time.monotonic()
+        finally:
+            self._waits.discard(wait)
+        if expected is not None and wait.samples != expected and url not in self._damage:
+            raise _other_size(url, expected, wait.samples)
+
+    def _samples(self, url: str, passed: Callable[[], bool] | None) -> Iterator[Listed]:
+        length, rows = self._cache.get(url, (-1, []))
+        if length >= 0:
+            with suppress(KeyError):  # evicted meanwhile
+                self._cache.move_to_end(url)
+            if local_path(url) is None:  # nothing is requested before contents are needed
+                yield from self._known(url, length, rows, passed)
+                return
         try:
             source = open_source(url, allow_pipe=self._allow_pipe)
-        except (SourceError, OSError) as error:
-            missing = isinstance(error, SourceError) and error.kind == "missing"
-            self._report(Damage(url, MISSING if missing else UNREADABLE, str(error)))
+        except OSError as error:
+            self._unreadable(url, error)
             return
         with source:
-            later = source.fd >= 0
+            if length == source.length:
+                yield from self._known(url, length, rows, None)
+                return
             try:
                 tar = source if self.view is None else self.view(url, source)
-            except (SourceError, OSError) as error:
-                self._report(Damage(url, UNREADABLE, str(error)))
+            except OSError as error:
+                self._unreadable(url, error)
                 return
-            stamp = (url, source.length or 0)
-            if later and stamp in self._cache:
-                self._cache.move_to_end(stamp)
-                for damage in list(self._damage.get(url, {}).values()):
-                    self._report(damage)
-                for row in self._cache[stamp]:
-                    yield row if isinstance(row, FeedLoss) else _unpacked(url, row)
-                return
-            listed: list[_Row] | None = [] if later else None
-            for item in self._walk(url, tar, later=later):
+            listed: list[_Row] | None = [] if source.random else None
+            for item in self._walk(url, tar, contents=passed is not None and source.fd < 0, later=source.random):
                 if listed is not None:
                     listed.append(item if isinstance(item, FeedLoss) else _packed(item))
                     if len(listed) > _KEPT:
                         listed = None
+                if passed is not None and isinstance(item, SampleRef):
+                    passed()
                 yield item
-        if listed is None:
-            return
+        if listed is not None:
+            self._keep(url, source.length or 0, listed)
+
+    def _known(
+        self, url: str, length: int, rows: Sequence[_Row], passed: Callable[[], bool] | None
+    ) -> Iterator[Listed]:
+        """Yield samples whose places are known; with ``passed``, read the contents of those that are needed."""
+        for damage in self.damage(url):
+            self._report(damage)
+        with ExitStack() as stack:
+            source: Source | None = None
+            for row in rows:
+                ref = row if isinstance(row, FeedLoss) else _unpacked(url, row)
+                if passed and isinstance(ref, SampleRef) and not passed() and (ref.image.name or ref.texts):
+                    try:
+                        if source is None:
+                            source = stack.enter_context(open_source(url, allow_pipe=self._allow_pipe))
+                            if source.length != length:
+                                self._keep(url, -1, [])  # listed again in the next pass
+                                raise SourceChangedError(f"it had {length:,} bytes, now {source.length:,}")
+                        ref = _filled(source, ref)
+                    except OSError as error:
+                        self._unreadable(url, error)
+                        return
+                yield ref
+
+    def _keep(self, url: str, length: int, rows: list[_Row]) -> None:
         with self._lock:
-            if stamp not in self._cache:
-                self._cache[stamp] = listed
-                self._held += len(listed) + 8
+            _, old = self._cache.pop(url, (0, None))
+            self._cache[url] = length, rows
+            self._held += len(rows) - (len(old) if old is not None else -8)
             while self._held > _KEPT:
-                _, evicted = self._cache.popitem(last=False)
+                _, (_, evicted) = self._cache.popitem(last=False)
                 self._held -= len(evicted) + 8
 
     def asked(self) -> list[str]:
@@ -162,11 +230,12 @@ class Catalog:
 
     def count(self, url: str) -> int:
         """Return how many samples of a shard have an image and a caption, judged by member names."""
-        return sum(isinstance(item, SampleRef) for item in self.samples(url))
+        return sum(isinstance(item, SampleRef) for item in self.outline(url))
 
-    def _walk(self, url: str, source: Source, *, later: bool) -> Iterator[Listed]:
+    def _walk(self, url: str, source: Source, *, contents: bool, later: bool) -> Iterator[Listed]:
+        """Yield the samples; ``later``: with their places in the shard."""
         wanted, real = self._wanted, source.view.real if isinstance(source, ViewSource) else int
-        walk = Walk(source, contents=not later)
+        walk = Walk(source, contents=contents)
         latest: str | None = None
         fields: dict[str, Blob] = {}
         for begins, key, suffix, row in grouped(walk, ALL_SAMPLES):
@@ -178,11 +247,8 @@ class Catalog:
             if kind == "sparse":
                 continue
             name = suffix.lower()
-            if later or not (name in wanted or self._everything):
-                fields[name] = Blob(name, size, real(data) if later else -1)
-            else:
-                small = source.random or size <= _INSIDE_STREAM
-                fields[name] = Blob(name, size, -1, walk.read(row) if small else None)
+            read = contents and (name in wanted or self._everything) and (source.random or size <= _INSIDE_STREAM)
+            fields[name] = Blob(name, size, real(data) if later else -1, walk.read(row) if read else None)
         if latest is not None:
             yield self._sample(url, latest, fields)
         stop, distrusted = walk.stop, walk.seen.get("tar.damaged-stream")
@@ -208,10 +274,22 @@ class Catalog:
         read = fields if self._everything else [name for name in self._read if name in fields]
         return SampleRef(url, key, image or NO_IMAGE, tuple(fields[name] for name in read))
 
+    def _unreadable(self, url: str, error: OSError) -> None:
+        self._report(Damage(url, MISSING if getattr(error, "kind", "") == "missing" else UNREADABLE, str(error)))
+
     def _report(self, damage: Damage) -> None:
         self._damage.setdefault(damage.shard, {})[damage.what] = damage
         if self.hurt is not None:
             self.hurt(damage)
+
+
+def _other_size(url: str, expected: int, found: int) -> FeedError:
+    folder, _, name = url.rpartition("/")
+    again = join(["wdsflow", "index", f"{folder}/*.tar", "--sizes", "-o", "."])
+    return FeedError(
+        f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {found:,} samples, not {expected:,}\n"
+        f"To fix it, remove that file, and samples are counted; or write another one to copy there: {again}"
+    )
 
 
 def shard_list(data: str | Sequence[str]) -> list[str]:
@@ -270,54 +348,6 @@ def weighted_list(
     if not 0 < sum(weights) < inf:
         raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
     return weighted_urls(sources, weights, shard_list)
-
-
-def count_samples(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> list[int]:
-    """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
-
-    Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
-    """
-
-    def count(numbers: Iterable[int]) -> dict[int, int]:
-        found: Future[dict[int, int]] = Future()
-
-        def run() -> None:
-            try:
-                found.set_result({number: catalog.count(urls[number]) for number in numbers})
-            except BaseException as error:  # noqa: BLE001 - raised by result()
-                found.set_exception(error)
-
-        thread = threading.Thread(target=run, name="wdsflow-count", daemon=True)  # abandoned if storage hangs
-        thread.start()
-        while not wait([found], timeout=_LOOK).done:
-            hanging = catalog.reading(options.stall_after)
-            if hanging:
-                end_commands(thread)
-                what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
-                raise StallError(_message(LossTally(), what, place, options, hanging))
-        return found.result()
-
-    return shared_out(len(urls), place, count)
-
-
-def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
-    """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
-    tally = LossTally()
-    for item in islice((item for url in urls for item in catalog.samples(url)), _LOOKED_AT):
-        if isinstance(item, FeedLoss):
-            tally.lose(item)
-            tally.lacking(tuple(item.detail.split(", ")))
-    what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(catalog.asked())}"
-    if tally.fields and catalog.asked()[-1] not in ("an image", "a caption"):
-        what += f"; the first has {', '.join(next(iter(tally.fields)))}"
-    return ShardsError(_message(tally, what, place, options))
-
-
-def _message(
-    tally: LossTally, what: str, place: RankPlace, options: FeedOptions, reading: Sequence[Reading] = ()
-) -> str:
-    rank, world_size = place
-    return stall_message(tally=tally, reading=reading, rank=rank, world_size=world_size, options=options, what=what)
 
 
 def _parts(value: str | Sequence[str | float]) -> list[Any]:

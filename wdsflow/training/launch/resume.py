@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
-from wdsflow.training.feed.loader import OtherSubset
+from wdsflow.training.feed.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy

@@ -47,6 +47,7 @@ class Watchdog:
         self._board: Board | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
+        self._abandoned = False
         self._pid = os.getpid()
         self._message: str | None = None  # of the rank that failed
         self._known = False  # the main thread has the message
@@ -78,6 +79,11 @@ class Watchdog:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread() and self._pid == os.getpid():
             thread.join(timeout=2)
+
+    def abandon(self) -> None:
+        """Stop listening soon. Takes no lock: garbage collection may call it anywhere."""
+        self._abandoned = True
+        atexit.unregister(self._leave)
 
     def __enter__(self) -> "Watchdog":  # noqa: PYI034 - Self needs Python 3.11
         self.start()
@@ -186,7 +192,7 @@ class Watchdog:
             self._board = None
 
     def _run(self) -> None:
-        while not self._stopped.wait(_EVERY):
+        while not self._stopped.wait(_EVERY) and not self._abandoned:
             self._listen()
             self._look()
             wait = self._wait

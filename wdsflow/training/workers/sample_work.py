@@ -153,7 +153,9 @@ class SampleWork:
         image = ref.image
         if image.size > self.largest:
             raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
-        if image.data is not None or (not image.name and any(blob.at < 0 for blob in ref.texts)):
+        if image.data is not None or (
+            not image.name and all(blob.at < 0 or blob.data is not None for blob in ref.texts)
+        ):
             held = ((blob, blob.data) for blob in ref.texts)
             return image.data or b"", {
                 blob.name: blob.size if data is None or blob.size > self._most(blob) else data for blob, data in held
