@@ -17,8 +17,13 @@ Range = tuple[int, int]  # first byte, byte after the last
 Piece = Range | bytes  # of a tar: a range of a source, or new bytes
 _BLOCK = 512  # bytes of a tar's blocks
 _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
-# S3, Google Cloud, Azure, CloudFront; any other query may name the file
-_SIGNED = re.compile(r"^(https?:[^?#]*)\?(?:.*&)?(?:X-Amz-Signature|X-Goog-Signature|Signature|sig)=.*", re.IGNORECASE)
+# Parameters of urls that S3, Google Cloud, CloudFront and Azure sign; all others may name the file.
+_SIGNATURE = re.compile(r"[?&](?:X-Amz-Signature|X-Goog-Signature|Signature|sig)=", re.IGNORECASE)
+_SIGNING = re.compile(
+    r"(?<=[?&])(?:X-(?:Amz|Goog)-[^=&#]*|Signature|Expires|Policy|Key-Pair-Id|AWSAccessKeyId|GoogleAccessId|s[a-z]{1,5})"
+    r"=[^&#]*&?",
+    re.IGNORECASE,
+)
 
 
 class SourceError(OSError):
@@ -225,10 +230,11 @@ def place_of(url: str) -> str:
 def unsigned(url: str) -> str:
     """Return a url without its signature, which expires.
 
-    >>> unsigned("https://host/a.tar?se=2026&sig=x/y%3D"), unsigned("https://host/get?file=a.tar")
+    >>> unsigned("https://host/a.tar?se=2026&sig=x/y%3D"), unsigned("https://host/get?file=a.tar&Expires=1&Signature=x")
     ('https://host/a.tar', 'https://host/get?file=a.tar')
     """
-    return _SIGNED.sub(r"\1", url)
+    signed = url.startswith("http") and _SIGNATURE.search(url)
+    return _SIGNING.sub("", url).rstrip("?&") if signed else url
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:
