@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many, listed, short
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .rows import NUMBER, Row, identifying, identity, such_as
+from .rows import KEY, NUMBER, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 RANKS = 2
@@ -21,7 +22,8 @@ class _Workers:
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
         self.runs, self.facts = runs, base.facts
         urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
-        self.request = replace(request, epochs=1, urls=urls[: max(1, len(urls) - len(urls) % RANKS)])
+        count = max(1, len(urls) - len(urls) % RANKS)
+        self.request = replace(request, epochs=1, urls=urls[:count], shard_keys=request.shard_keys[:count])
         self.faults: dict[str, LoaderFault] = {}
         self.notes: list[str] = []
         self.judged: list[str] = []
@@ -43,6 +45,7 @@ class _Workers:
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
+        self._unread(alone)
         for count, run in zip(counts[1:], runs[1:], strict=False):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
@@ -60,6 +63,23 @@ class _Workers:
         )
         faults = tuple(self.faults.values())
         return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
+
+    def _unread(self, alone: LoaderRun) -> None:
+        """Look for what no number of workers would bring, because one process alone does not read it, either."""
+        if not all(alone.whole) or self.facts.repeats:
+            return
+        keys = self.request.shard_keys
+        left = [url for url in self.request.urls if url not in alone.opened]
+        if alone.opened and left:
+            some = f"{how_many(len(left), 'shard')} of {len(self.request.urls)} (such as {short(left[-1])})"
+            self._fault(
+                "unread", f"it never opens {some}: if it holds them out on purpose, leave them out of the command"
+            )
+        seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
+        missing = [key for some in keys for key in some if key not in seen]
+        for place, name in ((0, "first"), (-1, "last")):
+            if seen and self.request.unique_keys and missing == [some[place] for some in keys] and len(keys) > 1:
+                self._fault("unread", f"the {name} sample of each shard never comes out (such as {escape(missing[0])})")
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""

@@ -39,6 +39,7 @@ class LoaderRequest:
     ranks: int = 1
     meeting: str = ""  # the file at which ranks meet
     keys: frozenset[str] = frozenset()  # of the samples in the shards
+    shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
     unique_keys: bool = False  # no two samples have the same key
 
 
@@ -83,6 +84,7 @@ class LoaderRun:
     shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
     unpicklable: tuple[Unpicklable, ...] = ()
     no_guard: bool = False  # a worker imported the user's script, which started processes again
+    opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
 
     @property

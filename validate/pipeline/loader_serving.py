@@ -35,11 +35,13 @@ from .stand_ins import Items, is_map_style
 
 def serve(spec: str) -> None:
     """Run the loader as each request on the line says, and report each step there."""
-    line = take_line()
+    line, opened = take_line(), set[str]()
     bound_memory()
+    sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     with contextlib.suppress(EOFError):
         while True:
             request: LoaderRequest = receive(line)
+            opened.clear()
             serving = _Serving(request, line)
             try:
                 serving.run(spec)
@@ -47,6 +49,8 @@ def serve(spec: str) -> None:
                 wrong = isinstance(error, PipelineError)
                 serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
                 serving.found.error = str(error) if wrong else failure_text(error, "called")
+            real = {os.path.realpath(path) for path in tuple(opened)}
+            serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
             send(line, serving.found)
     os._exit(0)  # threads and workers of the user's loader end with the process
 

@@ -11,14 +11,16 @@ from dataclasses import fields, is_dataclass
 from typing import Protocol, TypeGuard, cast
 
 Row = dict[str, str]  # column -> mark
-_KEY = "key:"
+KEY = "key:"
 NUMBER = "number:"
+_CHANNELS = 4  # of a picture, at most
 
 
 class _Array(Protocol):
     """A tensor of torch or an array of numpy, without an import of either."""
 
     ndim: int
+    shape: Sequence[int]
     dtype: object
 
     def __len__(self) -> int: ...
@@ -82,6 +84,9 @@ def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
     for value in columns.values():
         if isinstance(value, list | tuple) and value and all(_is_key(each, keys) for each in value):
             return len(value)
+    alone = columns.get("")
+    if _is_array(alone) and (alone.ndim == 1 or (alone.ndim == 3 and min(alone.shape[0], alone.shape[2]) <= _CHANNELS)):
+        return None  # a vector or a picture, not a batch of its parts
     lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
     return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
 
@@ -92,7 +97,7 @@ def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
 
 def _mark(value: object, keys: Collection[str]) -> str:
     if _is_key(value, keys):
-        return f"{_KEY}{value}"
+        return f"{KEY}{value}"
     if _is_array(value):
         value = value.tolist() if value.ndim == 0 else (str(value.dtype), value.tolist())
     if isinstance(value, bool | int):
@@ -125,7 +130,7 @@ def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool,
     if not known or not seen:
         return ()
     columns = list(known[0])
-    keys = tuple(name for name in columns if all(row.get(name, "").startswith(_KEY) for row in known))
+    keys = tuple(name for name in columns if all(row.get(name, "").startswith(KEY) for row in known))
     if keys and unique_keys:
         return keys
     values = {name: {row.get(name) for row in known} for name in columns}
@@ -151,5 +156,5 @@ def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
 
 def such_as(identities: Iterable[tuple[str, ...]]) -> str:
     """Return the key of the first row in parentheses, "" if it has none."""
-    keys = (mark.removeprefix(_KEY) for mark in next(iter(identities)) if mark.startswith(_KEY))
+    keys = (mark.removeprefix(KEY) for mark in next(iter(identities)) if mark.startswith(KEY))
     return next((f" (such as {key})" for key in keys), "")

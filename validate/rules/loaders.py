@@ -78,13 +78,15 @@ class WrongSplit(LoaderRule):
     """Workers or ranks read the same samples, leave some out, or get unequal numbers of batches.
 
     What: ``--check workers`` read an epoch with 0 to 4 workers, and on two ranks with RANK, WORLD_SIZE and a gloo group,
-    and compared the samples.
+    and compared the samples. Shards that no process opens are named too, and so is the first or last sample of each shard,
+    if it never comes out.
 
     Why it matters: what each of 8 ranks reads alike counts eightfold in each step, and an epoch has 8 times the samples.
     A rank with fewer batches ends first: the others wait for it, and the run hangs.
 
     In practice: an ``IterableDataset`` that ignores ``get_worker_info()``; ``nodesplitter=None``, or none, where
-    webdataset raises an error on several ranks; ``DataLoader(shuffle=True)`` without a ``DistributedSampler``.
+    webdataset raises an error on several ranks; ``DataLoader(shuffle=True)`` without a ``DistributedSampler``; a loop that
+    stops before the last shard, or forgets the last sample when a tar ends.
 
     Fix: ``nodesplitter=wds.split_by_node`` and ``wds.split_by_worker``; ``DistributedSampler``; ``with_epoch`` or
     resampling for equal numbers of batches.
