@@ -90,6 +90,7 @@ class _Serving:
     def __init__(self, request: LoaderRequest, line: IO[bytes]) -> None:
         self.request, self.line, self.found = request, line, LoaderRun()
         self.stateful: Stateful | None = None
+        self.batched = False  # by a DataLoader
 
     def tell(self, stage: Stage) -> None:
         """Report that the run has come so far, without the samples."""
@@ -132,6 +133,7 @@ class _Serving:
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
         loaders, part = [each for _, each in loaders_in(built)], stateful_part(built)
+        self.batched = any(each.batch_size is not None for each in loaders)
         torch = sys.modules.get("torch.utils.data")
         resampled, repeated = repeats(built)
         found.facts = LoaderFacts(
@@ -163,7 +165,7 @@ class _Serving:
         self._save((epoch, 0), kept)
         self.tell("reading")
         for item in cast("Iterable[object]", loader):
-            items.append(rows_of(item, self.request.keys))
+            items.append(rows_of(item, self.request.keys, batched=self.batched))
             self._save((epoch, len(items)), kept)
             self.tell("reading")
             if len(items) >= self.request.most or time.monotonic() > until:

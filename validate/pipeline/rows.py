@@ -32,8 +32,16 @@ def _is_array(value: object) -> TypeGuard[_Array]:
     return all(hasattr(value, name) for name in ("ndim", "dtype", "tolist"))
 
 
-def rows_of(item: object, keys: Collection[str]) -> list[Row]:
-    """Return the samples of one item of a loader: the rows of a batch, or one row. ``keys``: of the shards' samples."""
+def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> list[Row]:
+    """Return the samples of one item of a loader: the rows of a batch, or one row.
+
+    Args:
+        item: what the loader gives.
+        keys: of the shards' samples.
+        batched: whether it certainly gives batches; otherwise an array that looks like a vector or a picture is one sample.
+    """
+    if not batched and _is_array(item) and (item.ndim == 1 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS)):
+        return [_row({"": item}, keys)]
     if isinstance(item, list | tuple) and _has_records(item, keys):
         return [_row(_columns(record), keys) for record in item]
     columns = _columns(item)
@@ -84,9 +92,6 @@ def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
     for value in columns.values():
         if isinstance(value, list | tuple) and value and all(_is_key(each, keys) for each in value):
             return len(value)
-    alone = columns.get("")
-    if _is_array(alone) and (alone.ndim == 1 or (alone.ndim == 3 and min(alone.shape[0], alone.shape[2]) <= _CHANNELS)):
-        return None  # a vector or a picture, not a batch of its parts
     lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
     return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
 

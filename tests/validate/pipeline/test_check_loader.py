@@ -5,6 +5,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -14,6 +15,7 @@ from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
@@ -62,6 +64,7 @@ RESUME = {  # name -> a part of the message; "": it is right
     "HasNoPickle": "no state can be saved at the start of epoch 1",
     "RefusesItsState": "KeyError: 'index'",
     "OwnOrderLost": "repeated",
+    "ForgetsItsBuffer": "16 samples lost",
     "Disturbed": "taking a state changes which samples come next",
 }
 SPLIT = {
@@ -70,6 +73,7 @@ SPLIT = {
     "one_shard_twice": "10 samples of 80 come out more than once",
     "one_shard_never": "10 samples of 80 never come out (such as 000070)",
     "unequal": "they get 30 and 50 items",
+    "forgets_each_last": "the last sample of each shard never comes out (such as 000009)",
 }
 
 
@@ -94,6 +98,33 @@ def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path
         ("wrong", {"P330"}) if SPLIT[name] else ("right", set())
     ), told(result)
     assert SPLIT[name] in told(result)
+
+
+def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
+    (result,) = asked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
+
+    assert {fault.code for fault in result.faults} == {"P330"}
+    assert "it never opens 1 shard of 4 (such as 000003.tar)" in told(result)
+
+
+@pytest.mark.parametrize(
+    ("item", "count"),
+    [
+        (np.zeros(300), 1),
+        (np.zeros((3, 8, 8)), 1),
+        (np.zeros((8, 8, 3)), 1),
+        (np.zeros((5, 3, 8, 8)), 5),
+        (np.zeros((5, 77)), 5),
+        ((np.zeros((3, 8, 8)), "a caption"), 1),
+        ((np.zeros((5, 3, 8, 8)), ["a caption"] * 5), 5),
+        ([np.zeros((5, 3, 8, 8)), np.zeros((5, 77))], 5),
+        ({"image": np.zeros((5, 3, 8, 8)), "meta": {"text": ["a caption"] * 5}}, 5),
+        ([("0001", "a"), ("0002", "b")], 2),
+    ],
+)
+def test_the_samples_in_an_item_are_counted(item: object, count: int) -> None:
+    assert len(rows_of(item, {"0001", "0002"})) == count
+    assert len(rows_of(np.zeros(5), (), batched=True)) == 5
 
 
 @pytest.mark.deep
@@ -203,6 +234,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "web_unsplit_workers workers": "P330 with 2 workers each worker reads all samples: they come out 2 times",
         "web_resampled workers": "",
         "web_resampled_alike workers": "P330 with 2 workers each worker gives the same samples in the same order",
+        "web_augments_alike workers": "P331 each worker draws the same random numbers",
         "web_shuffled workers": "",
         "web_shuffled resume": "P328 this loader cannot resume",
         "web_all_ranks_epoch workers": "",

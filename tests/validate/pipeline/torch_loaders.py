@@ -92,6 +92,21 @@ def web_resampled_alike(urls):
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
 
 
+class Brightens:
+    """Each worker has a copy of one generator."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, sample):
+        key, picture, text = sample
+        return key, picture * float(self.rng.random()), text
+
+
+def web_augments_alike(urls):
+    return wds.WebLoader(web(urls).map(Brightens()).batched(5), batch_size=None, num_workers=2)
+
+
 def web_shuffled(urls):
     loader = wds.WebLoader(web(urls, shuffle=100).shuffle(20).batched(5), batch_size=None, num_workers=2)
     return loader.unbatched().shuffle(20).batched(4)
