@@ -15,6 +15,7 @@ from .rows import KEY, NUMBER, Row, identifying, identity, such_as
 _SPLIT, _SEED = "P330", "P331"
 RANKS = 2
 _COUNTS = (1, 2, 3, 4)
+_TWO = 2  # workers whose random numbers are compared
 _DRAWS = 4  # different values that show that random numbers are drawn
 
 
@@ -36,17 +37,16 @@ class _Workers:
         own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
         copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
-        asked += [replace(copies, workers=count) for count in (0, RANKS)] if workers else [copies]
-        on_ranks = [replace(each, workers=own) for each in (self.request, copies)]
+        asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
         with ThreadPoolExecutor(2) as pool:
             one_process = pool.submit(self.runs.run_series, asked)
-            several = pool.submit(self.runs.run_ranks, on_ranks, RANKS)
-            runs, (ranks, *copied) = one_process.result(), several.result()
+            several = pool.submit(self.runs.run_ranks, replace(self.request, workers=own), RANKS)
+            runs, ranks = one_process.result(), several.result()
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
         self._unread(alone)
-        for count, run in zip(counts[1:], runs[1:], strict=False):
+        for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
@@ -56,8 +56,8 @@ class _Workers:
             few = f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
             none = "no DataLoader is found in it, so no worker was tried"
             self.notes.append(f"workers: {few if workers else none}")
-        copied_alone, *two = runs[len(counts) :]
-        self._seeds(copied_alone, two, copied[0] if copied else [])
+        if workers and "worker overlap" not in self.faults:
+            self._seeds(*runs[len(counts) :])
         summary = (
             f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         )
@@ -160,29 +160,22 @@ class _Workers:
             return
         self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
 
-    def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
+    def _seeds(self, alone: LoaderRun, two: LoaderRun) -> None:
         """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""
-        if alone.how != "ended":
-            text = f"random numbers were not compared: with copies of one sample it ends: {alone.failure}"
+        failed = next((run for run in (alone, two) if run.how != "ended"), None)
+        if failed is not None:
+            text = f"random numbers were not compared: with copies of one sample it ends: {failed.failure}"
             self.notes.append(f"workers: {text}")
-            return
-        for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
-            if f"{what} overlap" in self.faults:
-                continue  # it gives them the same samples, too
-            rows = [row for run in runs for row in run.rows]
-            if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
-                text = (
-                    f"in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one"
-                )
-                text = f"each {what} draws the same random numbers: {text}"
-                self._fault(f"{what} seed", text, severity=severity, code=_SEED)
+        elif drawn := _drawn_alike(alone.rows, two.rows):
+            text = f"in copies of one sample, {drawn} has each value twice with {_TWO} workers, and differs with one"
+            self._fault("worker seed", f"each worker draws the same random numbers: {text}", code=_SEED)
 
-    def _fault(self, kind: str, text: str, line: str = "", severity: str = "error", code: str = _SPLIT) -> None:
+    def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT) -> None:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
-        if kind.startswith("worker") and not self.facts.workers:  # these are workers that we added
-            severity, prefix = "warning", f"{prefix}it has num_workers=0; "
-        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", severity))  # type: ignore[arg-type]
+        added = kind.startswith("worker") and not self.facts.workers  # by us
+        prefix += "it has num_workers=0; " * added
+        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else "error"))
 
 
 _SPLITTERS = {
@@ -216,6 +209,6 @@ def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
         counter = all(value.startswith(NUMBER) for value in one)  # a whole number is rather one than random
         if len(two) < _DRAWS or counter or one.total() - len(one) > one.total() // 10:
             continue
-        if sum(count for count in two.values() if count % RANKS == 0) >= 0.9 * two.total():
+        if sum(count for count in two.values() if count % _TWO == 0) >= 0.9 * two.total():
             return f"column {name!r}" if name else "the content"
     return ""

@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Literal, cast
@@ -123,21 +122,18 @@ class LoaderRuns:
         with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
             return list(pool.map(self.run, requests))
 
-    def run_ranks(self, requests: Sequence[LoaderRequest], ranks: int) -> list[list[LoaderRun]]:
-        """Return the results of the ranks of each run; they take part in one group of torch.distributed."""
+    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
+        """Return the results of the ranks of a run; they take part in one group of torch.distributed."""
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            one = {"ranks": ranks, "meeting": str(Path(folder, "meeting"))}
-            series = [[replace(each, rank=rank, **one) for each in requests] for rank in range(ranks)]  # type: ignore[arg-type]
-            found = list(pool.map(partial(self.run_series, again=False), series))
-        return [list(each) for each in zip(*found, strict=False)]
+            meeting = str(Path(folder, "meeting"))
+            return list(
+                pool.map(self.run, (replace(request, rank=each, ranks=ranks, meeting=meeting) for each in range(ranks)))
+            )
 
-    def run_series(self, requests: Sequence[LoaderRequest], *, again: bool = True) -> list[LoaderRun]:
-        """Return the results of runs, one after the other in one process.
-
-        After a run that does not end, the others take place in a new process; not at all without ``again``.
-        """
+    def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
+        """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
         found: list[LoaderRun] = []
-        while len(found) < len(requests) and (again or not found):
+        while len(found) < len(requests):
             with tempfile.TemporaryFile() as log:
                 peer = Peer(f"from {__package__}.loader_serving import serve; serve({self.spec!r})", stderr=log)
                 try:

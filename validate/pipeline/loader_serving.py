@@ -13,7 +13,7 @@ from typing import IO, cast
 
 from wdsflow.engines.peer import receive, send, take_line
 
-from ..tracing.meter import error_text, line_of
+from ..tracing.meter import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .load_pipeline import PipelineError, build, failure_text, find
 from .loader_parts import (
@@ -46,9 +46,10 @@ def serve(spec: str) -> None:
             try:
                 serving.run(spec)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-                wrong = isinstance(error, PipelineError)
+                wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
+                text = str(error) if wrong else failure_text(error, "called")
                 serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
-                serving.found.error = str(error) if wrong else failure_text(error, "called")
+                serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
             real = {os.path.realpath(path) for path in tuple(opened)}
             serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
             send(line, serving.found)

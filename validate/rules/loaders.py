@@ -97,18 +97,17 @@ class WrongSplit(LoaderRule):
 
 
 class SameSeed(LoaderRule):
-    """Workers or ranks draw the same random numbers.
+    """Workers draw the same random numbers.
 
-    What: ``--check workers`` read copies of one sample. A value that differs between them, and that comes from each worker
-    or rank, was drawn from the same random numbers.
+    What: ``--check workers`` read copies of one sample. A value that differs between them, and that comes from each worker,
+    was drawn from the same random numbers.
 
-    Why it matters: the samples of a batch are cropped or flipped alike; there is less variety than it seems. Between
-    ranks it is a warning.
+    Why it matters: samples in different workers are cropped or flipped alike; there is less variety than it seems.
 
     In practice: ``random.Random(0)`` or ``np.random.default_rng(0)`` made in ``__init__``; a ``worker_init_fn`` that gives
-    each worker one seed; ``torch.manual_seed(42)`` on all ranks.
+    each worker one seed.
 
-    Fix: seed generators in the worker, by ``torch.initial_seed()`` or ``get_worker_info().seed``, and with the rank.
+    Fix: seed generators in the worker, by ``torch.initial_seed()`` or ``get_worker_info().seed``.
     """
 
     code = "P331"
