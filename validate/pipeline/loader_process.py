@@ -1,6 +1,7 @@
 """Runs of the user's loader as it is, in new processes: their requests, and what they report."""
 
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from .probe_process import IMPORT, how_it_ended
 from .rows import Row, identity
 
 END = -1  # in place of a number of items: after the last one
+_IMPORTS = 10  # times as long as the import in one process
 _NO_GUARD = b"An attempt has been made to start a new process before"
 Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
 Place = tuple[int, int]  # an epoch, and how many items of it were handed out; END: all of them
@@ -151,14 +153,17 @@ class LoaderRuns:
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
-        found, patience = LoaderRun(), max(IMPORT, self.patience)
+        found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
+        slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
             peer.send(request)
             while wait([peer.line], patience):
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":
                     return found
-                patience = self.patience if found.stage not in ("importing", "building") else patience
+                if found.stage == "building" and request.method not in ("", "fork"):
+                    slow = _IMPORTS * (time.monotonic() - started)
+                patience = self.patience + slow if found.stage not in ("importing", "building") else patience
             found.how = "hung"
         except (OSError, EOFError):
             peer.ends_within(1.0)  # one that died has its own status
