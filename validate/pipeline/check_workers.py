@@ -68,13 +68,13 @@ class _Workers:
         """Look for what no number of workers would bring, because one process alone does not read it, either."""
         if not all(alone.whole) or self.facts.repeats:
             return
-        keys = self.request.shard_keys
-        left = [url for url in self.request.urls if url not in alone.opened]
-        if alone.opened and left:
-            some = f"{how_many(len(left), 'shard')} of {len(self.request.urls)} (such as {short(left[-1])})"
-            self._fault(
-                "unread", f"it never opens {some}: if it holds them out on purpose, leave them out of the command"
-            )
+        keys, urls = self.request.shard_keys, self.request.urls
+        left = [url for url in urls if url not in alone.opened]
+        held = sum(len(some) for url, some in zip(urls, keys, strict=True) if url in alone.opened)
+        if left and held >= len(alone.rows) > 0:  # otherwise something else than Python opens the others
+            some = f"{how_many(len(left), 'shard')} of {len(urls)} (such as {short(left[-1])})"
+            why = "if it holds them out on purpose, leave them out of the command"
+            self._fault("unread", f"it never opens {some}: {why}")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
         missing = [key for some in keys for key in some if key not in seen]
         for place, name in ((0, "first"), (-1, "last")):
