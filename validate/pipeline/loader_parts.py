@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeGuard
 from wdsflow.text.shell import escape
 
 from ..tracing.meter import own_line
-from ..tracing.pipeline_steps import Loader, is_loader, is_pipeline, repetition
+from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
@@ -105,7 +105,7 @@ def with_workers(loader: object, count: int) -> object:
 def repeats(loader: object) -> tuple[bool, bool]:
     """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
     things = [part.thing for part in parts(loader)]
-    resampled = any(getattr(thing, "nshards", 0) == sys.maxsize for thing in things)
+    resampled = any(map(draws_shards, things))
     return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
 
