@@ -309,3 +309,10 @@ def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> No
 
     assert "it has num_workers=0; with 2 workers each worker reads all samples" in told(result)
     assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]
+
+
+@pytest.mark.deep
+def test_workers_that_take_long_to_import_the_script_do_not_hang(tmp_path: Path) -> None:
+    (result,) = asked("slow_script", "make", shards(tmp_path, 1), "fork", patience=10)
+
+    assert result.answer == "right", told(result)
