@@ -11,7 +11,7 @@ from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
-from .rows import identifying, such_as
+from .rows import NO_KEYS, identifying, such_as
 
 _WRONG, _NONE = "P327", "P328"
 _NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")  # what differs between places
@@ -61,7 +61,7 @@ class _Resume:
         whole, unique = any(base.whole), request.unique_keys
         self.columns = identifying(base.rows, saved.rows, unique_keys=unique, whole=whole)
         if not self.columns:
-            return CheckResult("resume", "its samples have no key, and differ in each run", judged=False)
+            return CheckResult("resume", NO_KEYS, judged=False)
         self.same_order = base.ids(self.columns) == saved.ids(self.columns)
         if not self.same_order:  # is it the states that change the order? A third run is as undisturbed as the first
             if self.runs.run(request).ids(self.columns) == base.ids(self.columns):

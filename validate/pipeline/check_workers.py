@@ -10,7 +10,7 @@ from wdsflow.text.words import how_many, listed, short
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .rows import KEY, NUMBER, Row, identifying, identity, such_as
+from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 RANKS = 2
@@ -93,7 +93,7 @@ class _Workers:
         finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
         columns = identifying(alone.rows, found, unique_keys=self.request.unique_keys, whole=finite)
         if not columns:
-            self.notes.append(f"workers: {where} nothing was compared: its samples have no key, and differ in each run")
+            self.notes.append(f"workers: {where} nothing was compared: {NO_KEYS}")
             return
         before = len(self.faults)
         if finite:

@@ -13,6 +13,10 @@ from typing import Protocol, TypeGuard, cast
 Row = dict[str, str]  # column -> mark
 KEY = "key:"
 NUMBER = "number:"
+NO_KEYS = (
+    "its samples have no key, and differ in each run: let the loader give the key as well, such as by"
+    ' .to_tuple("__key__", "jpg", "txt")'
+)
 _CHANNELS = 4  # of a picture, at most
 
 

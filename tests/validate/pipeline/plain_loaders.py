@@ -244,3 +244,11 @@ class ForgetsItsBuffer(Resumes):
                 yield numpy.full(300, int(buffer.pop(rng.randrange(17))))
         yield from (numpy.full(300, int(key)) for key in buffer)
         self.epoch, self.position = self.epoch + 1, 0
+
+
+class Noise(Resumes):
+    """Gives nothing by which a sample is recognized."""
+
+    def __iter__(self):
+        for _ in super().__iter__():
+            yield random.random(), "a caption"

@@ -128,6 +128,17 @@ def test_the_samples_in_an_item_are_counted(item: object, count: int) -> None:
 
 
 @pytest.mark.deep
+def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(tmp_path: Path) -> None:
+    resume, workers = asked("plain_loaders", "Noise", shards(tmp_path), "resume", "workers")
+
+    assert (resume.answer, workers.answer) == ("not judged", "not judged")
+    assert all(
+        'let the loader give the key as well, such as by .to_tuple("__key__"' in told(each)
+        for each in (resume, workers)
+    )
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize(("name", "step"), [("Hangs", "load_state_dict"), ("HangsWhenSaved", "state_dict")])
 def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_path: Path) -> None:
     (result,) = asked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
