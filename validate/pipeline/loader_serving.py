@@ -79,9 +79,15 @@ def _join(request: LoaderRequest, users: object) -> str:
         distributed.init_process_group("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
     except Exception as error:  # noqa: BLE001 - of this machine's network
         return error_text(error)
+    begin: Callable[..., object] = distributed.init_process_group
+
+    def begin_once(*arguments: object, **options: object) -> None:
+        if not distributed.is_initialized():
+            begin(*arguments, **options)
+
     for module in (distributed, distributed.distributed_c10d, users):
-        if hasattr(module, "init_process_group"):
-            vars(module)["init_process_group"] = lambda *_, **__: None
+        if getattr(module, "init_process_group", None) is begin:
+            vars(module)["init_process_group"] = begin_once
     return ""
 
 

@@ -251,6 +251,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "web_all_ranks_epoch workers": "",
         "web_unsplit_epoch workers": "P330 on 2 ranks the ranks give the same samples",
         "default_group workers": "",
+        "own_group workers": "",
         "plain_over_web workers": "",
         "web_lambda fork": "P329 pipeline[0].dataset.pipeline[7].args[0] cannot be pickled: it is a lambda",
         "stream_right fork": "",

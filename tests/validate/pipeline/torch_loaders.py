@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import webdataset as wds
 from PIL import Image
+from torch.distributed import init_process_group
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
 
 SIZE = None
@@ -404,6 +405,12 @@ def default_group(urls):
     """Takes its rank from torch.distributed, which a script has initialized."""
     items = Items(urls)
     return DataLoader(items, batch_size=5, sampler=DistributedSampler(items, drop_last=True))
+
+
+def own_group(urls):
+    """Makes the group itself, as some scripts do."""
+    init_process_group("gloo")
+    return default_group(urls)
 
 
 def not_distributed(urls):
