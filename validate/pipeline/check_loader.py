@@ -81,15 +81,18 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
     shards = [shard for shard in evidence.shards if shard.error is None]
     size = sum(shard.size or _MOST_BYTES + 1 for shard in shards)
     local = not any("://" in shard.url or shard.url.startswith("pipe:") for shard in shards)
-    places = [tars.first_in(shard.url, each) for shard in shards[:_SHARDS]]
     if local and size <= _MOST_BYTES and evidence.samples <= _MOST_SAMPLES:
-        keys = [place.key for shard in shards for place in tars.places_in(shard.url)]
-        urls, note = tuple(shard.url for shard in shards), ""
+        places, note = [tars.places_in(shard.url) for shard in shards], ""
+        urls = tuple(shard.url for shard in shards)
     else:
-        keys = [place.key for some in places for place in some]
-        urls = tuple(url for some in places if some and (url := tars.tar(*some)))
-        note = f"the loader was run over copies of {how_many(len(keys), 'sample')} from {how_many(len(urls), 'shard')}"
-    return LoaderRequest(urls, keys=frozenset(keys), unique_keys=len(set(keys)) == len(keys)), note
+        first = [tars.first_in(shard.url, each) for shard in shards[:_SHARDS]]
+        copied = {url: some for some in first if some and (url := tars.tar(*some))}
+        urls, places = tuple(copied), list(copied.values())
+        samples = how_many(sum(map(len, places)), "sample")
+        note = f"the loader was run over copies of {samples} from {how_many(len(urls), 'shard')}"
+    found = [place.key for some in places for place in some]
+    keys = tuple(tuple(place.key for place in some) for some in places)
+    return LoaderRequest(urls, keys=frozenset(found), shard_keys=keys, unique_keys=len(set(found)) == len(found)), note
 
 
 def _clones(url: str, tars: TinyTars, least: int) -> list[str]:

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many, listed, short
 
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .rows import Row, counts_up, flat, identifying, identity, such_as
+from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 RANKS = 2
 _COUNTS = (1, 2, 3, 4)
+_TWO = 2  # workers whose random numbers are compared
 _DRAWS = 4  # different values that show that random numbers are drawn
 
 
@@ -21,7 +23,8 @@ class _Workers:
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
         self.runs, self.facts = runs, base.facts
         urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
-        self.request = replace(request, epochs=1, urls=urls[: max(1, len(urls) - len(urls) % RANKS)])
+        count = max(1, len(urls) - len(urls) % RANKS)
+        self.request = replace(request, epochs=1, urls=urls[:count], shard_keys=request.shard_keys[:count])
         self.faults: dict[str, LoaderFault] = {}
         self.notes: list[str] = []
         self.judged: list[str] = []
@@ -34,16 +37,16 @@ class _Workers:
         own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
         copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
-        asked += [replace(copies, workers=count) for count in (0, RANKS)] if workers else [copies]
-        on_ranks = [replace(each, workers=own) for each in (self.request, copies)]
+        asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
         with ThreadPoolExecutor(2) as pool:
             one_process = pool.submit(self.runs.run_series, asked)
-            several = pool.submit(self.runs.run_ranks, on_ranks, RANKS)
-            runs, (ranks, *copied) = one_process.result(), several.result()
+            several = pool.submit(self.runs.run_ranks, replace(self.request, workers=own), RANKS)
+            runs, ranks = one_process.result(), several.result()
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
-        for count, run in zip(counts[1:], runs[1:], strict=False):
+        self._unread(alone)
+        for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
@@ -53,13 +56,30 @@ class _Workers:
             few = f"the shards are too few for more than {how_many(len(counts) - 1, 'worker')}"
             none = "no DataLoader is found in it, so no worker was tried"
             self.notes.append(f"workers: {few if workers else none}")
-        copied_alone, *two = runs[len(counts) :]
-        self._seeds(copied_alone, two, copied[0] if copied else [])
+        if workers and "worker overlap" not in self.faults:
+            self._seeds(*runs[len(counts) :])
         summary = (
             f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         )
         faults = tuple(self.faults.values())
         return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
+
+    def _unread(self, alone: LoaderRun) -> None:
+        """Look for what no number of workers would bring, because one process alone does not read it, either."""
+        if not all(alone.whole) or self.facts.repeats:
+            return
+        keys, urls = self.request.shard_keys, self.request.urls
+        left = [url for url in urls if url not in alone.opened]
+        held = sum(len(some) for url, some in zip(urls, keys, strict=True) if url in alone.opened)
+        if left and held >= len(alone.rows) > 0:  # otherwise something else than Python opens the others
+            some = f"{how_many(len(left), 'shard')} of {len(urls)} (such as {short(left[-1])})"
+            why = "if it holds them out on purpose, leave them out of the command"
+            self._fault("unread", f"it never opens {some}: {why}")
+        seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
+        missing = [key for some in keys for key in some if key not in seen]
+        for place, name in ((0, "first"), (-1, "last")):
+            if seen and self.request.unique_keys and missing == [some[place] for some in keys] and len(keys) > 1:
+                self._fault("unread", f"the {name} sample of each shard never comes out (such as {escape(missing[0])})")
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""
@@ -73,7 +93,7 @@ class _Workers:
         finite = all([*alone.whole, *(whole for run in shared for whole in run.whole)]) and not self.facts.repeats
         columns = identifying(alone.rows, found, unique_keys=self.request.unique_keys, whole=finite)
         if not columns:
-            self.notes.append(f"workers: {where} nothing was compared: its samples have no key, and differ in each run")
+            self.notes.append(f"workers: {where} nothing was compared: {NO_KEYS}")
             return
         before = len(self.faults)
         if finite:
@@ -126,7 +146,7 @@ class _Workers:
             each = [[identity(row, columns) for row in run.rows] for run in shared]
         elif parts > 1:
             items = [item for epoch in shared[0].epochs for item in epoch]
-            each = [[identity(row, columns) for row in flat(items[index::parts])] for index in range(parts)]
+            each = [[identity(row, columns) for item in items[index::parts] for row in item] for index in range(parts)]
         else:
             return
         shortest = min(map(len, each))
@@ -140,29 +160,22 @@ class _Workers:
             return
         self._fault(f"{what} overlap", f"{where} {text}: {_SPLITTERS[what]}")
 
-    def _seeds(self, alone: LoaderRun, two: Sequence[LoaderRun], ranks: Sequence[LoaderRun]) -> None:
+    def _seeds(self, alone: LoaderRun, two: LoaderRun) -> None:
         """Look at copies of one sample: values that differ between them, and that each worker has, are the same draws."""
-        if alone.how != "ended":
-            text = f"random numbers were not compared: with copies of one sample it ends: {alone.failure}"
+        failed = next((run for run in (alone, two) if run.how != "ended"), None)
+        if failed is not None:
+            text = f"random numbers were not compared: with copies of one sample it ends: {failed.failure}"
             self.notes.append(f"workers: {text}")
-            return
-        for runs, what, severity in ((two, "worker", "error"), (ranks, "rank", "warning")):
-            if f"{what} overlap" in self.faults:
-                continue  # it gives them the same samples, too
-            rows = [row for run in runs for row in run.rows]
-            if runs and all(run.how == "ended" for run in runs) and (drawn := _drawn_alike(alone.rows, rows)):
-                text = (
-                    f"in copies of one sample, {drawn} has each value twice with {RANKS} {what}s, and differs with one"
-                )
-                text = f"each {what} draws the same random numbers: {text}"
-                self._fault(f"{what} seed", text, severity=severity, code=_SEED)
+        elif drawn := _drawn_alike(alone.rows, two.rows):
+            text = f"in copies of one sample, {drawn} has each value twice with {_TWO} workers, and differs with one"
+            self._fault("worker seed", f"each worker draws the same random numbers: {text}", code=_SEED)
 
-    def _fault(self, kind: str, text: str, line: str = "", severity: str = "error", code: str = _SPLIT) -> None:
+    def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT) -> None:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
-        if kind.startswith("worker") and not self.facts.workers:  # these are workers that we added
-            severity, prefix = "warning", f"{prefix}it has num_workers=0; "
-        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", severity))  # type: ignore[arg-type]
+        added = kind.startswith("worker") and not self.facts.workers  # by us
+        prefix += "it has num_workers=0; " * added
+        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else "error"))
 
 
 _SPLITTERS = {
@@ -193,8 +206,9 @@ def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
     """Return a column of copies of one sample that has each value twice in two workers, and once in one; "" if none."""
     for name in shared[0] if shared and alone else ():
         one, two = Counter(row.get(name, "") for row in alone), Counter(row.get(name, "") for row in shared)
-        if len(two) < _DRAWS or counts_up(one) or one.total() - len(one) > one.total() // 10:
+        counter = all(value.startswith(NUMBER) for value in one)  # a whole number is rather one than random
+        if len(two) < _DRAWS or counter or one.total() - len(one) > one.total() // 10:
             continue
-        if sum(count for count in two.values() if count % RANKS == 0) >= 0.9 * two.total():
+        if sum(count for count in two.values() if count % _TWO == 0) >= 0.9 * two.total():
             return f"column {name!r}" if name else "the content"
     return ""

@@ -1,9 +1,8 @@
 """The parts of the user's loader: what has a state, which loaders start workers, and what cannot be pickled."""
 
-import ast
 import inspect
+import re
 import sys
-import textwrap
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeGuard
 from wdsflow.text.shell import escape
 
 from ..tracing.meter import own_line
-from ..tracing.pipeline_steps import Loader, is_loader, is_pipeline, repetition
+from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
@@ -106,7 +105,7 @@ def with_workers(loader: object, count: int) -> object:
 def repeats(loader: object) -> tuple[bool, bool]:
     """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
     things = [part.thing for part in parts(loader)]
-    resampled = any(getattr(thing, "nshards", 0) == sys.maxsize for thing in things)
+    resampled = any(map(draws_shards, things))
     return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
 
@@ -169,59 +168,39 @@ def _made_at(thing: object, owner: object, name: str) -> str:
         return own_line(code.co_filename, code.co_firstlineno)
     if "<locals>" in type(thing).__qualname__:
         return _line_of_class(type(thing))
-    for kind in type(owner).__mro__:
-        for node, file, first in _nodes(kind):
-            targets: list[ast.expr] = []
-            if isinstance(node, ast.Assign):
-                targets = node.targets
-            elif isinstance(node, ast.AnnAssign):
-                targets = [node.target]
-            if any(isinstance(each, ast.Attribute) and each.attr == name for each in targets):
-                return own_line(file, first + node.lineno - 1)
+    return _line_like(type(owner), rf"[^#]*\.{re.escape(name)}\b[^=]*=(?!=)")
+
+
+def _line_like(thing: object, pattern: str) -> str:
+    """Return the first line of the user's function or class, or of its base classes, that begins like a pattern."""
+    for each in getattr(thing, "__mro__", (thing,)):
+        try:
+            file = inspect.getsourcefile(each) or ""  # type: ignore[arg-type]
+            lines, first = inspect.getsourcelines(each) if own_line(file, 1) else ([], 0)  # type: ignore[arg-type]
+        except (OSError, TypeError):
+            continue
+        found = (number for number, line in enumerate(lines, first) if re.match(pattern, line))
+        if (number := next(found, None)) is not None:
+            return own_line(file, number)
     return ""
 
 
-def _nodes(thing: object) -> Iterator[tuple[ast.stmt | ast.expr, str, int]]:
-    """Yield the nodes of the source of a class or function, with its file and first line."""
-    try:
-        lines, first = inspect.getsourcelines(thing)  # type: ignore[arg-type]
-        file = inspect.getsourcefile(thing)  # type: ignore[arg-type]
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt | ast.expr):
-            yield node, file or "", max(1, first)
-
-
-def _line_of_method(kind: type, method: str) -> str:
-    code = getattr(inspect.getattr_static(kind, method, None), "__code__", None)
-    return "" if code is None else own_line(code.co_filename, code.co_firstlineno)
-
-
 def _line_of_class(kind: type) -> str:
-    try:
-        return own_line(inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1])
-    except (OSError, TypeError):
-        return ""
+    return _line_like(kind, r"\s*class ")
 
 
 def line_in(loader: object, made_by: object, *methods: str) -> str:
     """Return the user's line about a loader: a method of a class of theirs, or the call that makes it; "" if unknown."""
     things = [part.thing for part in parts(loader)]
-    of_methods = (_line_of_method(type(thing), method) for thing in things for method in methods)
-    of_classes = (_line_of_class(type(thing)) for thing in things)
-    if line := next(filter(None, chain(of_methods, of_classes)), ""):
+    kinds = list(dict.fromkeys(map(type, things)))
+    of_methods = (_line_like(kind, rf"\s*(async )?def {method}\b") for kind in kinds for method in methods)
+    if line := next(filter(None, chain(of_methods, map(_line_of_class, kinds))), ""):
         return line
-    kinds = [type(thing).__name__ for thing in things if is_pipeline(thing) or is_loader(thing) or thing is loader]
-    calls: dict[str, str] = {}
-    for node, file, first in _nodes(made_by):
-        if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            calls.setdefault(name, own_line(file, first + node.lineno - 1))
+    named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
+    calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
     code = getattr(made_by, "__code__", None)
     own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
-    return next((calls[kind] for kind in reversed(kinds) if calls.get(kind)), own)
+    return next(filter(None, calls), own)
 
 
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:

@@ -1,24 +1,24 @@
 """Runs of the user's loader as it is, in new processes: their requests, and what they report."""
 
-import socket
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-from wdsflow.engines.peer import Peer, ending
+from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 
 from .loader_parts import Unpicklable
-from .rows import Row
+from .probe_process import IMPORT, how_it_ended
+from .rows import Row, identity
 
 END = -1  # in place of a number of items: after the last one
-_IMPORT = 120.0  # seconds until the first message of a process
-_NO_GUARD = "An attempt has been made to start a new process before"
+_IMPORTS = 10  # times as long as the import in one process
+_NO_GUARD = b"An attempt has been made to start a new process before"
 Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
 Place = tuple[int, int]  # an epoch, and how many items of it were handed out; END: all of them
 
@@ -39,8 +39,8 @@ class LoaderRequest:
     rank: int = 0
     ranks: int = 1
     meeting: str = ""  # the file at which ranks meet
-    port: int = 0
     keys: frozenset[str] = frozenset()  # of the samples in the shards
+    shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
     unique_keys: bool = False  # no two samples have the same key
 
 
@@ -74,7 +74,7 @@ class SavedState:
 class LoaderRun:
     """The result of a run."""
 
-    how: Literal["ended", "raised", "hung"] = "ended"
+    how: Literal["begun", "ended", "raised", "hung"] = "begun"
     stage: Stage = "importing"  # where it raised or hung
     error: str = ""
     line: str = ""
@@ -85,12 +85,17 @@ class LoaderRun:
     shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
     unpicklable: tuple[Unpicklable, ...] = ()
     no_guard: bool = False  # a worker imported the user's script, which started processes again
+    opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
 
     @property
     def rows(self) -> list[Row]:
         """The samples of all epochs."""
         return [row for epoch in self.epochs for item in epoch for row in item]
+
+    def ids(self, columns: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        """What identifies the samples of each epoch, by some columns."""
+        return [[identity(row, columns) for item in epoch for row in item] for epoch in self.epochs]
 
     @property
     def failure(self) -> str:
@@ -119,24 +124,18 @@ class LoaderRuns:
         with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
             return list(pool.map(self.run, requests))
 
-    def run_ranks(self, requests: Sequence[LoaderRequest], ranks: int) -> list[list[LoaderRun]]:
-        """Return the results of the ranks of each run; they take part in one group of torch.distributed."""
+    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
+        """Return the results of the ranks of a run; they take part in one group of torch.distributed."""
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            meeting, port = str(Path(folder, "meeting")), free_port()
-            series = [
-                [replace(each, rank=rank, ranks=ranks, meeting=meeting, port=port) for each in requests]
-                for rank in range(ranks)
-            ]
-            found = list(pool.map(partial(self.run_series, again=False), series))
-        return [list(each) for each in zip(*found, strict=False)]
+            meeting = str(Path(folder, "meeting"))
+            return list(
+                pool.map(self.run, (replace(request, rank=each, ranks=ranks, meeting=meeting) for each in range(ranks)))
+            )
 
-    def run_series(self, requests: Sequence[LoaderRequest], *, again: bool = True) -> list[LoaderRun]:
-        """Return the results of runs, one after the other in one process.
-
-        After a run that does not end, the others take place in a new process; not at all without ``again``.
-        """
+    def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
+        """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
         found: list[LoaderRun] = []
-        while len(found) < len(requests) and (again or not found):
+        while len(found) < len(requests):
             with tempfile.TemporaryFile() as log:
                 peer = Peer(f"from {__package__}.loader_serving import serve; serve({self.spec!r})", stderr=log)
                 try:
@@ -146,46 +145,26 @@ class LoaderRuns:
                             break
                 finally:
                     status = peer.close()
+                if found[-1].how == "begun":
+                    found[-1].how, found[-1].error = "raised", how_it_ended(status, log)
                 log.seek(0)
-                found[-1].no_guard = _NO_GUARD in log.read().decode("utf-8", "replace")
-                if found[-1].how == "raised" and not found[-1].error:
-                    found[-1].error = f"the process {ending(status, 'ended with exit status')}"
+                found[-1].no_guard = _NO_GUARD in log.read()
         return found
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
-        found = LoaderRun()
+        """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
+        found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
+        slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
             peer.send(request)
-            self._follow(peer, found)
+            while wait([peer.line], patience):
+                found = cast("LoaderRun", peer.receive())
+                if found.how != "begun":
+                    return found
+                if found.stage == "building" and request.method not in ("", "fork"):
+                    slow = _IMPORTS * (time.monotonic() - started)
+                patience = self.patience + slow if found.stage not in ("importing", "building") else patience
+            found.how = "hung"
         except (OSError, EOFError):
-            peer.ends_within(1.0)
-            found.how = "raised"
+            peer.ends_within(1.0)  # one that died has its own status
         return found
-
-    def _follow(self, peer: Peer, found: LoaderRun) -> None:
-        """Note what a process reports, until it ends or hangs."""
-        patience = max(_IMPORT, self.patience)
-        while wait([peer.line], patience):
-            kind, value = peer.receive()
-            if kind == "done":
-                return
-            if kind == "item":
-                found.epochs[-1].append(value)
-            elif kind == "epoch":
-                found.epochs.append([])
-                found.whole[len(found.epochs) - 1 :] = [False]
-            elif kind == "whole":
-                found.whole[-1] = True
-            elif kind == "state":
-                found.states.append(value)
-            else:
-                setattr(found, kind, value)
-            patience = self.patience if found.stage not in ("importing", "building") else patience
-        found.how = "hung"
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody uses."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -1,22 +1,32 @@
 """The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
 
-import math
+import contextlib
 import multiprocessing
 import os
 import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import IO, cast
 
 from wdsflow.engines.peer import receive, send, take_line
 
-from ..tracing.meter import error_text, line_of
+from ..tracing.meter import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .load_pipeline import PipelineError, build, failure_text, find
-from .loader_parts import globals_of, line_in, loaders_in, repeats, stateful_part, unpicklable_parts, with_workers
-from .loader_process import END, LoaderFacts, LoaderRequest, Place, SavedState
+from .loader_parts import (
+    Stateful,
+    globals_of,
+    line_in,
+    loaders_in,
+    repeats,
+    stateful_part,
+    unpicklable_parts,
+    with_workers,
+)
+from .loader_process import END, LoaderFacts, LoaderRequest, LoaderRun, Place, SavedState, Stage
 from .probe_process import RANKS, bound_memory
 from .rewire import check_made
 from .rows import rows_of
@@ -25,41 +35,25 @@ from .stand_ins import Items, is_map_style
 
 def serve(spec: str) -> None:
     """Run the loader as each request on the line says, and report each step there."""
-    line = take_line()
+    line, opened = take_line(), set[str]()
     bound_memory()
-    tell = _Teller(line)
-    while True:
-        try:
+    sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
+    with contextlib.suppress(EOFError):
+        while True:
             request: LoaderRequest = receive(line)
-        except EOFError:
-            os._exit(0)  # threads and workers of the user's loader end with the process
-        if request.method:
-            multiprocessing.set_start_method(request.method, force=True)
-        _set_rank(request)
-        for again in (False, True):
+            opened.clear()
+            serving = _Serving(request, line)
             try:
-                _Serving(spec, request, tell, again=again).run()
+                serving.run(spec)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-                if not again and _changed_group(error):
-                    tell("epochs", [])
-                    continue
-                wrong = isinstance(error, PipelineError)
-                tell("error", str(error) if wrong else failure_text(error, "called"))
-                tell("line", "" if wrong else line_of(error))
-                tell("how", "raised")
-            break
-        tell("done", None)
-
-
-class _Teller:
-    """Reports to the process that asked; workers that were forked from this one report nothing."""
-
-    def __init__(self, line: IO[bytes]) -> None:
-        self.line, self.process = line, os.getpid()
-
-    def __call__(self, kind: str, value: object) -> None:
-        if os.getpid() == self.process:
-            send(self.line, (kind, value))
+                wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
+                text = str(error) if wrong else failure_text(error, "called")
+                serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
+                serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
+            real = {os.path.realpath(path) for path in tuple(opened)}
+            serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
+            send(line, serving.found)
+    os._exit(0)  # threads and workers of the user's loader end with the process
 
 
 def _set_rank(request: LoaderRequest) -> None:
@@ -68,133 +62,136 @@ def _set_rank(request: LoaderRequest) -> None:
         os.environ.pop(name, None)
     os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(request.rank))
     os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(request.ranks))
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
-def _join(request: LoaderRequest) -> str:
-    """Take part in the group of ranks, as a training script does before it makes a loader; return why not."""
+def _join(request: LoaderRequest, users: object) -> str:
+    """Take part in the group of ranks, as a training script does before it makes a loader; return why not.
+
+    One that makes its group together with the loader then gets this one.
+    """
     distributed = sys.modules.get("torch.distributed")
-    if request.ranks == 1 or distributed is None or not distributed.is_available() or distributed.is_initialized():
+    if distributed is None or not distributed.is_available() or distributed.is_initialized():
         return ""
-    place = {"init_method": f"file://{request.meeting}", "rank": request.rank, "world_size": request.ranks}
+    place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
     try:
-        distributed.init_process_group("gloo", timeout=timedelta(seconds=60), **place)
+        seconds = timedelta(seconds=60)
+        distributed.init_process_group("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
     except Exception as error:  # noqa: BLE001 - of this machine's network
         return error_text(error)
+    begin: Callable[..., object] = distributed.init_process_group
+
+    def begin_once(*arguments: object, **options: object) -> None:
+        if not distributed.is_initialized():
+            begin(*arguments, **options)
+
+    for module in (distributed, distributed.distributed_c10d, users):
+        if getattr(module, "init_process_group", None) is begin:
+            vars(module)["init_process_group"] = begin_once
     return ""
-
-
-def _changed_group(error: BaseException) -> bool:
-    """Make or end the group of torch.distributed if the loader asks for one, or makes its own; return whether it did."""
-    text, distributed = str(error), sys.modules.get("torch.distributed")
-    if distributed is None or "process group" not in text:
-        return False
-    if "twice" in text:
-        distributed.destroy_process_group()
-    elif not distributed.is_initialized():
-        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    else:
-        return False
-    return True
 
 
 class _Serving:
     """One run, in its process."""
 
-    def __init__(self, spec: str, request: LoaderRequest, tell: _Teller, *, again: bool) -> None:
-        self.spec, self.request, self.tell, self.again = spec, request, tell, again
-        self.until = math.inf
-        self.kept: list[tuple[Place, object, bytes]] = []
-        self.stateful: object = None
+    def __init__(self, request: LoaderRequest, line: IO[bytes]) -> None:
+        self.request, self.line, self.found = request, line, LoaderRun()
+        self.stateful: Stateful | None = None
+        self.batched = False  # by a DataLoader
 
-    def run(self) -> None:
+    def tell(self, stage: Stage) -> None:
+        """Report that the run has come so far, without the samples."""
+        self.found.stage = stage
+        send(self.line, replace(self.found, epochs=[], states=[]))
+
+    def run(self, spec: str) -> None:
         """Build the loader, load the state, and read the epochs."""
-        request, tell = self.request, self.tell
-        loader = self._built()
-        self.until = time.monotonic() + request.seconds
+        request, found = self.request, self.found
+        if request.method:
+            multiprocessing.set_start_method(request.method, force=True)
+        _set_rank(request)
+        loader = self._built(find(spec))
+        until, kept = time.monotonic() + request.seconds, list[tuple[Place, object, bytes]]()
         for epoch in range(request.first, request.first + request.epochs):
             set_epoch = _set_epoch(loader)
             if set_epoch is not None:
                 set_epoch(epoch)  # as training does
-            if epoch == request.first and request.state is not None:
-                tell("stage", "load_state_dict")
-                self.stateful.load_state_dict(pickle.loads(request.state))  # type: ignore[attr-defined]  # noqa: S301 - of our own process
-            tell("epoch", epoch)
-            self._save(epoch, 0)
-            tell("stage", "reading")
+            if epoch == request.first and request.state is not None and self.stateful is not None:
+                self.tell("load_state_dict")
+                self.stateful.load_state_dict(pickle.loads(request.state))  # noqa: S301 - of our own process
             try:
-                if not self._read(loader, epoch):
-                    break
+                found.whole.append(self._read(loader, epoch, until, kept))
             except Exception:
                 if request.method not in ("", "fork"):
-                    tell("unpicklable", tuple(unpicklable_parts(loader)))
+                    found.unpicklable = tuple(unpicklable_parts(loader))
                 raise
-        tell("shared", [place for place, state, data in self.kept if pickle.dumps(state) != data])
+            if not found.whole[-1]:
+                break
+        found.shared = [place for place, state, data in kept if pickle.dumps(state) != data]
+        found.how = "ended"
 
-    def _built(self) -> object:
-        request, tell = self.request, self.tell
-        made_by = find(self.spec)
-        tell("stage", "building")
-        if not self.again:
-            tell("no_group", _join(request))
+    def _built(self, made_by: object) -> object:
+        request, found = self.request, self.found
+        self.tell("building")
+        found.no_group = _join(request, sys.modules.get(str(getattr(made_by, "__module__", ""))))
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
         after = globals_of(made_by)
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
-        found = [each for _, each in loaders_in(built)]
-        part = stateful_part(built)
-        self.stateful = None if part is None else part.thing
+        loaders, part = [each for _, each in loaders_in(built)], stateful_part(built)
+        self.batched = any(each.batch_size is not None for each in loaders)
         torch = sys.modules.get("torch.utils.data")
-        facts = LoaderFacts(
+        resampled, repeated = repeats(built)
+        found.facts = LoaderFacts(
             kind=type(built).__name__,
-            workers=max((int(each.num_workers) for each in found), default=None),
-            can_have_workers=bool(found) or (torch is not None and isinstance(built, torch.Dataset)),
-            own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in found),
+            workers=max((int(each.num_workers) for each in loaders), default=None),
+            can_have_workers=bool(loaders) or (torch is not None and isinstance(built, torch.Dataset)),
+            own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in loaders),
             stateful=None if part is None else part.path,
-            map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in found),
-            repeats=any(repeats(built)),
-            resampled=repeats(built)[0],
+            map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in loaders),
+            repeats=resampled or repeated,
+            resampled=resampled,
             lines={
                 "makes": line_in(None, made_by),
                 "reads": line_in(built, made_by, "__iter__", "__getitem__"),
-                "saves": line_in(self.stateful, made_by, "state_dict"),
-                "loads": line_in(self.stateful, made_by, "load_state_dict"),
+                "saves": line_in(part and part.thing, made_by, "state_dict"),
+                "loads": line_in(part and part.thing, made_by, "load_state_dict"),
             },
             set_globals=tuple(name for name in after if before.get(name) != after[name]),
         )
-        tell("facts", facts)
+        self.stateful = cast("Stateful | None", part and part.thing)
         if request.workers is not None:
             built = with_workers(built, request.workers)
         return Items(built) if is_map_style(built) and not is_nested(built) else built
 
-    def _read(self, loader: object, epoch: int) -> bool:
-        """Report the samples of an epoch; return whether it ended by itself in time."""
-        count, last = 0, frozenset(self.request.save_at)
-        for count, item in enumerate(cast("Iterable[object]", loader), 1):
-            self.tell("item", rows_of(item, self.request.keys))
-            if (epoch, count) in last:
-                self._save(epoch, count)
-            if count >= self.request.most or time.monotonic() > self.until:
+    def _read(self, loader: object, epoch: int, until: float, kept: list[tuple[Place, object, bytes]]) -> bool:
+        """Note the samples and states of an epoch; return whether it ended by itself in time."""
+        items: list[list[dict[str, str]]] = []
+        self.found.epochs.append(items)
+        self._save((epoch, 0), kept)
+        self.tell("reading")
+        for item in cast("Iterable[object]", loader):
+            items.append(rows_of(item, self.request.keys, batched=self.batched))
+            self._save((epoch, len(items)), kept)
+            self.tell("reading")
+            if len(items) >= self.request.most or time.monotonic() > until:
                 return False
-        self.tell("whole", None)
-        self._save(epoch, END)
+        self._save((epoch, END), kept)
         return True
 
-    def _save(self, epoch: int, count: int) -> None:
-        place = (epoch, count)
-        if place not in self.request.save_at:
+    def _save(self, place: Place, kept: list[tuple[Place, object, bytes]]) -> None:
+        if place not in self.request.save_at or self.stateful is None:
             return
-        self.tell("stage", "state_dict")
+        self.tell("state_dict")
         try:
-            state = self.stateful.state_dict()  # type: ignore[attr-defined]
+            state = self.stateful.state_dict()
             saved = SavedState(place, pickle.dumps(state))
             if pickle.dumps(state) == saved.data:  # otherwise a later change would show nothing
-                self.kept.append((place, state, saved.data))
+                kept.append((place, state, saved.data))
         except Exception as error:  # noqa: BLE001
             saved = SavedState(place, error=error_text(error), line=line_of(error))
-        self.tell("state", saved)
-        self.tell("stage", "reading")
+        self.found.states.append(saved)
 
 
 def _set_epoch(loader: object) -> Callable[[int], object] | None:

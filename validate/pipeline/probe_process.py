@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 from wdsflow.engines.peer import Note, Peer, ending, likely_memory, receive, send, take_line, when_gone
 from wdsflow.memory.usage import host_memory, private_data
@@ -29,7 +29,7 @@ from .rewire import PipelineFacts, Rewiring, check_made
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 _LEAST_MEMORY = 1 << 30  # bytes
 _KEY_BYTES = 1000  # of a key, and of a shard, in a note
-_IMPORT = 120.0  # seconds for the import of the user's module
+IMPORT = 120.0  # seconds for the import of the user's module
 _GRACE = 5.0  # beyond the limit of a run, which the process itself enforces first
 BUILDING = "building the pipeline"  # in place of a stage
 
@@ -184,9 +184,9 @@ class ProbeProcess:
             inherit=(self._last.fd,),
             stderr=self._log,
         )
-        ready = self._ask(peer, None, _IMPORT)
+        ready = self._ask(peer, None, IMPORT)
         if ready.how in ("hung", "raised"):
-            limit = f"took longer than {_IMPORT:.0f} s" if ready.how == "hung" else f"ended: {ready.error}"
+            limit = f"took longer than {IMPORT:.0f} s" if ready.how == "hung" else f"ended: {ready.error}"
             raise PipelineError(f"the import of {self.spec} {limit}")
         if ready.how == "wrong":
             raise PipelineError(ready.error)
@@ -216,8 +216,7 @@ class ProbeProcess:
         status = self._end(patience=0.0 if late else 1.0)
         out, stage, key, shard = self._last.place() if facts is not None else (0, -1, "", "")
         name = BUILDING if facts is None or stage < 0 else _stage_name(stage + 1, facts)
-        how = f"{ending(status, 'ended with exit status')}{likely_memory(status, 'one') or self._said()}"
-        error = "" if late else f"the process {how}"
+        error = "" if late else how_it_ended(status, self._log)
         return ProbeRun("hung" if late else "raised", out, name, error, "", key, shard, facts, died=True)
 
     def _end(self, patience: float = 0.0) -> int:
@@ -228,11 +227,13 @@ class ProbeProcess:
         peer.ends_within(patience)  # one that died earlier has its own status
         return peer.close()
 
-    def _said(self) -> str:
-        """Return the last line that the process wrote to its standard error."""
-        self._log.seek(0)
-        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        return f": {escape(lines[-1], 300)}" if lines else ""
+
+def how_it_ended(status: int, log: IO[bytes]) -> str:
+    """Return how a process ended, with the last line of its standard error."""
+    log.seek(0)
+    lines = log.read().decode("utf-8", "replace").strip().splitlines()
+    said = likely_memory(status, "one") or (f": {escape(lines[-1], 300)}" if lines else "")
+    return f"the process {ending(status, 'ended with exit status')}{said}"
 
 
 def serve(spec: str, fd: int) -> None:

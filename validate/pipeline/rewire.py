@@ -16,6 +16,7 @@ from ..tracing.pipeline_steps import (
     bare_name,
     batch_size,
     continues,
+    draws_shards,
     is_loader,
     is_nested,
     is_pipeline,
@@ -191,7 +192,7 @@ class Rewiring:
 
     def _source(self, stage: object) -> list[dict[str, str]]:
         self.facts.stages.append(title(stage))
-        self.facts.resampled |= getattr(stage, "nshards", 0) > sys.maxsize // 2 or "esampled" in bare_name(stage)
+        self.facts.resampled |= draws_shards(stage) or "esampled" in bare_name(stage)
         self.facts.shuffles |= getattr(stage, "seed", None) is not None and not self.facts.resampled
         self.facts.mixes_shards |= self.facts.shuffles or self.facts.resampled
         own = list(dict.fromkeys(map(str, stage if isinstance(stage, list) else getattr(stage, "urls", ()))))

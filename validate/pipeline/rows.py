@@ -6,13 +6,18 @@ in each run, such as randomly cropped images, identify nothing; ``identifying`` 
 
 import hashlib
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Protocol, TypeGuard, cast
 
 Row = dict[str, str]  # column -> mark
-_KEY = "key:"
-_NUMBER = "number:"
+KEY = "key:"
+NUMBER = "number:"
+NO_KEYS = (
+    "its samples have no key, and differ in each run: let the loader give the key as well, such as by"
+    ' .to_tuple("__key__", "jpg", "txt")'
+)
+_CHANNELS = 4  # of a picture, at most
 
 
 class _Array(Protocol):
@@ -24,17 +29,23 @@ class _Array(Protocol):
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> object: ...
-    def tobytes(self) -> bytes: ...
-    def item(self) -> object: ...
     def tolist(self) -> object: ...
 
 
 def _is_array(value: object) -> TypeGuard[_Array]:
-    return all(hasattr(value, name) for name in ("ndim", "shape", "dtype", "tolist"))
+    return all(hasattr(value, name) for name in ("ndim", "dtype", "tolist"))
 
 
-def rows_of(item: object, keys: Collection[str]) -> list[Row]:
-    """Return the samples of one item of a loader: the rows of a batch, or one row. ``keys``: of the shards' samples."""
+def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> list[Row]:
+    """Return the samples of one item of a loader: the rows of a batch, or one row.
+
+    Args:
+        item: what the loader gives.
+        keys: of the shards' samples.
+        batched: whether it certainly gives batches; otherwise an array that looks like a vector or a picture is one sample.
+    """
+    if not batched and _is_array(item) and (item.ndim == 1 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS)):
+        return [_row({"": item}, keys)]
     if isinstance(item, list | tuple) and _has_records(item, keys):
         return [_row(_columns(record), keys) for record in item]
     columns = _columns(item)
@@ -55,22 +66,25 @@ def _has_records(items: Sequence[object], keys: Collection[str]) -> bool:
     records = cast("Sequence[Sequence[object]]", items)
     if any(len({type(value) for value in each}) > 1 for each in records):
         return True
-    named = [sum(isinstance(value, str) and value in keys for value in each) for each in records]
-    return len(records[0]) > 1 and all(count == 1 for count in named)
+    return len(records[0]) > 1 and all(sum(_is_key(value, keys) for value in each) == 1 for each in records)
+
+
+def _is_key(value: object, keys: Collection[str]) -> TypeGuard[str]:
+    return isinstance(value, str) and value in keys
 
 
 def _columns(item: object, above: str = "") -> dict[str, object]:
     """Return the columns of a batch, or the fields of a sample; nested mappings are flattened."""
     if is_dataclass(item) and not isinstance(item, type):
         item = {each.name: getattr(item, each.name) for each in fields(item)}
-    if isinstance(item, Mapping):
-        found: dict[str, object] = {}
-        for name, value in item.items():
-            found |= _columns(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
-        return found
     if isinstance(item, list | tuple) and not above:
         return {str(index): value for index, value in enumerate(item)}
-    return {above: item}
+    if not isinstance(item, Mapping):
+        return {above.rstrip("."): item}
+    found: dict[str, object] = {}
+    for name, value in item.items():
+        found |= _columns(value, f"{above}{name}.")
+    return found
 
 
 def _is_column(value: object) -> TypeGuard[Sequence[object]]:
@@ -80,7 +94,7 @@ def _is_column(value: object) -> TypeGuard[Sequence[object]]:
 def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
     """Return the number of samples in a batch; None for a sample."""
     for value in columns.values():
-        if isinstance(value, list | tuple) and value and all(isinstance(each, str) and each in keys for each in value):
+        if isinstance(value, list | tuple) and value and all(_is_key(each, keys) for each in value):
             return len(value)
     lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
     return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
@@ -91,29 +105,22 @@ def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
 
 
 def _mark(value: object, keys: Collection[str]) -> str:
-    if isinstance(value, str) and value in keys:
-        return f"{_KEY}{value}"
-    if _is_array(value) and value.ndim == 0:
-        value = value.item()
+    if _is_key(value, keys):
+        return f"{KEY}{value}"
+    if _is_array(value):
+        value = value.tolist() if value.ndim == 0 else (str(value.dtype), value.tolist())
     if isinstance(value, bool | int):
-        return f"{_NUMBER}{int(value)}"
+        return f"{NUMBER}{int(value)}"
     return hashlib.blake2b(_content(value, keys), digest_size=8).hexdigest()
 
 
 def _content(value: object, keys: Collection[str]) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str | float | None):
-        return repr(value).encode("utf-8", "surrogatepass")
-    if _is_array(value):
-        head = f"{value.dtype}{tuple(value.shape)}".encode()
-        return head + (value.tobytes() if hasattr(value, "tobytes") else pickle.dumps(value.tolist()))
     if isinstance(value, Mapping):
-        return "\n".join(f"{name}={_mark(each, keys)}" for name, each in value.items()).encode("utf-8", "replace")
-    if isinstance(value, list | tuple):
-        return "\n".join(_mark(each, keys) for each in value).encode()
-    if hasattr(value, "tobytes") and hasattr(value, "mode"):  # an image of Pillow
-        return cast("_Array", value).tobytes()
+        return repr({name: _mark(each, keys) for name, each in value.items()}).encode("utf-8", "replace")
+    if isinstance(value, list | tuple) and not all(isinstance(each, int | float | list) for each in value):
+        return repr([_mark(each, keys) for each in value]).encode()
+    if hasattr(value, "tobytes"):  # an image of Pillow
+        return cast("bytes", value.tobytes())
     try:
         return pickle.dumps(value)
     except Exception:  # noqa: BLE001 - any object of the user
@@ -132,25 +139,22 @@ def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool,
     if not known or not seen:
         return ()
     columns = list(known[0])
-    keys = [name for name in columns if all(row.get(name, "").startswith(_KEY) for row in known)]
+    keys = tuple(name for name in columns if all(row.get(name, "").startswith(KEY) for row in known))
     if keys and unique_keys:
-        return tuple(keys)
-    shares: dict[str, float] = {}
-    distinct: dict[str, int] = {}
-    for name in columns:
-        values = {row.get(name) for row in known}
-        distinct[name] = len(values)
-        shares[name] = sum(row.get(name) in values for row in seen) / len(seen)
+        return keys
+    values = {name: {row.get(name) for row in known} for name in columns}
+    shares = {name: sum(row.get(name) in values[name] for row in seen) / len(seen) for name in columns}
     best = max(shares.values(), default=0.0)
     if best < (0.75 if whole else 0.5):
         return ()
-    numbers = {name for name in columns if known[0][name].startswith(_NUMBER)}  # perhaps a counter in each process
     usable: tuple[str, ...] = ()
-    for name in sorted(columns, key=lambda name: (name not in keys, name in numbers, -distinct[name])):
-        more = (*usable, name)
-        together = {identity(row, more) for row in known}
-        if sum(identity(row, more) in together for row in seen) >= (best - 0.02) * len(seen):
-            usable = more
+    # A number is perhaps a counter in each process: the others come first, and it must agree with them.
+    for name in sorted(
+        columns, key=lambda name: (name not in keys, known[0][name].startswith(NUMBER), -len(values[name]))
+    ):
+        together = {identity(row, (*usable, name)) for row in known}
+        if sum(identity(row, (*usable, name)) in together for row in seen) >= (best - 0.02) * len(seen):
+            usable = (*usable, name)
     return usable if len({identity(row, usable) for row in known}) > 1 or len(known) == 1 else ()
 
 
@@ -161,24 +165,5 @@ def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
 
 def such_as(identities: Iterable[tuple[str, ...]]) -> str:
     """Return the key of the first row in parentheses, "" if it has none."""
-    keys = (mark.removeprefix(_KEY) for mark in next(iter(identities)) if mark.startswith(_KEY))
+    keys = (mark.removeprefix(KEY) for mark in next(iter(identities)) if mark.startswith(KEY))
     return next((f" (such as {key})" for key in keys), "")
-
-
-def counts_up(values: Iterable[str]) -> bool:
-    """Return whether the values of a column are consecutive whole numbers: a counter, nothing random.
-
-    >>> counts_up(["number:4", "number:3"]), counts_up(["number:4", "number:9"]), counts_up(["a6f1"])
-    (True, False, False)
-    """
-    found = set(values)
-    if not all(value.startswith(_NUMBER) for value in found):
-        return False
-    numbers = sorted(int(value.removeprefix(_NUMBER)) for value in found)
-    return numbers[-1] - numbers[0] == len(numbers) - 1
-
-
-def flat(items: Iterable[Sequence[Row]]) -> Iterator[Row]:
-    """Yield the rows of all items."""
-    for item in items:
-        yield from item

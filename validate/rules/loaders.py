@@ -78,13 +78,15 @@ class WrongSplit(LoaderRule):
     """Workers or ranks read the same samples, leave some out, or get unequal numbers of batches.
 
     What: ``--check workers`` read an epoch with 0 to 4 workers, and on two ranks with RANK, WORLD_SIZE and a gloo group,
-    and compared the samples.
+    and compared the samples. Shards that no process opens are named too, and so is the first or last sample of each shard,
+    if it never comes out.
 
     Why it matters: what each of 8 ranks reads alike counts eightfold in each step, and an epoch has 8 times the samples.
     A rank with fewer batches ends first: the others wait for it, and the run hangs.
 
     In practice: an ``IterableDataset`` that ignores ``get_worker_info()``; ``nodesplitter=None``, or none, where
-    webdataset raises an error on several ranks; ``DataLoader(shuffle=True)`` without a ``DistributedSampler``.
+    webdataset raises an error on several ranks; ``DataLoader(shuffle=True)`` without a ``DistributedSampler``; a loop that
+    stops before the last shard, or forgets the last sample when a tar ends.
 
     Fix: ``nodesplitter=wds.split_by_node`` and ``wds.split_by_worker``; ``DistributedSampler``; ``with_epoch`` or
     resampling for equal numbers of batches.
@@ -95,18 +97,17 @@ class WrongSplit(LoaderRule):
 
 
 class SameSeed(LoaderRule):
-    """Workers or ranks draw the same random numbers.
+    """Workers draw the same random numbers.
 
-    What: ``--check workers`` read copies of one sample. A value that differs between them, and that comes from each worker
-    or rank, was drawn from the same random numbers.
+    What: ``--check workers`` read copies of one sample. A value that differs between them, and that comes from each worker,
+    was drawn from the same random numbers.
 
-    Why it matters: the samples of a batch are cropped or flipped alike; there is less variety than it seems. Between
-    ranks it is a warning.
+    Why it matters: samples in different workers are cropped or flipped alike; there is less variety than it seems.
 
     In practice: ``random.Random(0)`` or ``np.random.default_rng(0)`` made in ``__init__``; a ``worker_init_fn`` that gives
-    each worker one seed; ``torch.manual_seed(42)`` on all ranks.
+    each worker one seed.
 
-    Fix: seed generators in the worker, by ``torch.initial_seed()`` or ``get_worker_info().seed``, and with the rank.
+    Fix: seed generators in the worker, by ``torch.initial_seed()`` or ``get_worker_info().seed``.
     """
 
     code = "P331"

@@ -340,9 +340,15 @@ def _copied(stage: object) -> object:
     return twin
 
 
+def draws_shards(source: object) -> bool:
+    """Return whether a source of webdataset draws shards with replacement, without end."""
+    count = getattr(source, "nshards", 0)
+    return isinstance(count, int) and count > sys.maxsize // 2
+
+
 def _resampled_urls(stage: object) -> frozenset[str]:
     """Return the shards of a source that endlessly draws them with replacement; empty for any other source."""
     urls = getattr(stage, "urls", None)
-    if getattr(stage, "nshards", 0) <= sys.maxsize // 2 or not isinstance(urls, list | tuple):
+    if not draws_shards(stage) or not isinstance(urls, list | tuple):
         return frozenset()
     return frozenset(url if isinstance(url, str) else str(url.get("url")) for url in urls)

@@ -5,6 +5,8 @@ import random
 import tarfile
 import threading
 
+import numpy
+
 
 def keys_of(urls):
     return [member.name[:-4] for url in urls for member in tarfile.open(url) if member.name.endswith(".txt")]
@@ -214,3 +216,39 @@ def one_shard_never(urls):
 def unequal(urls):
     rank, count = ranks()
     return NoState(urls[:3] if rank == 0 and count > 1 else urls[3 * rank :])
+
+
+def never_the_last(urls):
+    """No rank reads the last shard, and one process alone does not, either."""
+    rank, count = ranks()
+    return NoState(urls[:-1][rank::count])
+
+
+def forgets_each_last(urls):
+    """Yields a sample when the next one begins: the last one of a shard is lost."""
+    rank, count = ranks()
+    loader = NoState([])
+    loader.keys = [key for url in urls[rank::count] for key in keys_of([url])[:-1]]
+    return loader
+
+
+class ForgetsItsBuffer(Resumes):
+    """Shuffles through a buffer that its state leaves out; gives bare vectors."""
+
+    def __iter__(self):
+        rng, buffer, keys = random.Random(self.epoch), [], keys_of(self.urls)
+        for key in keys[self.position :]:
+            self.position += 1
+            buffer.append(key)
+            if len(buffer) > 16:
+                yield numpy.full(300, int(buffer.pop(rng.randrange(17))))
+        yield from (numpy.full(300, int(key)) for key in buffer)
+        self.epoch, self.position = self.epoch + 1, 0
+
+
+class Noise(Resumes):
+    """Gives nothing by which a sample is recognized."""
+
+    def __iter__(self):
+        for _ in super().__iter__():
+            yield random.random(), "a caption"

@@ -5,6 +5,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -14,6 +15,7 @@ from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
@@ -62,6 +64,7 @@ RESUME = {  # name -> a part of the message; "": it is right
     "HasNoPickle": "no state can be saved at the start of epoch 1",
     "RefusesItsState": "KeyError: 'index'",
     "OwnOrderLost": "repeated",
+    "ForgetsItsBuffer": "16 samples lost",
     "Disturbed": "taking a state changes which samples come next",
 }
 SPLIT = {
@@ -70,6 +73,7 @@ SPLIT = {
     "one_shard_twice": "10 samples of 80 come out more than once",
     "one_shard_never": "10 samples of 80 never come out (such as 000070)",
     "unequal": "they get 30 and 50 items",
+    "forgets_each_last": "the last sample of each shard never comes out (such as 000009)",
 }
 
 
@@ -94,6 +98,44 @@ def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path
         ("wrong", {"P330"}) if SPLIT[name] else ("right", set())
     ), told(result)
     assert SPLIT[name] in told(result)
+
+
+def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
+    (result,) = asked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
+
+    assert {fault.code for fault in result.faults} == {"P330"}
+    assert "it never opens 1 shard of 4 (such as 000003.tar)" in told(result)
+
+
+@pytest.mark.parametrize(
+    ("item", "count"),
+    [
+        (np.zeros(300), 1),
+        (np.zeros((3, 8, 8)), 1),
+        (np.zeros((8, 8, 3)), 1),
+        (np.zeros((5, 3, 8, 8)), 5),
+        (np.zeros((5, 77)), 5),
+        ((np.zeros((3, 8, 8)), "a caption"), 1),
+        ((np.zeros((5, 3, 8, 8)), ["a caption"] * 5), 5),
+        ([np.zeros((5, 3, 8, 8)), np.zeros((5, 77))], 5),
+        ({"image": np.zeros((5, 3, 8, 8)), "meta": {"text": ["a caption"] * 5}}, 5),
+        ([("0001", "a"), ("0002", "b")], 2),
+    ],
+)
+def test_the_samples_in_an_item_are_counted(item: object, count: int) -> None:
+    assert len(rows_of(item, {"0001", "0002"})) == count
+    assert len(rows_of(np.zeros(5), (), batched=True)) == 5
+
+
+@pytest.mark.deep
+def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(tmp_path: Path) -> None:
+    resume, workers = asked("plain_loaders", "Noise", shards(tmp_path), "resume", "workers")
+
+    assert (resume.answer, workers.answer) == ("not judged", "not judged")
+    assert all(
+        'let the loader give the key as well, such as by .to_tuple("__key__"' in told(each)
+        for each in (resume, workers)
+    )
 
 
 @pytest.mark.deep
@@ -203,11 +245,13 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "web_unsplit_workers workers": "P330 with 2 workers each worker reads all samples: they come out 2 times",
         "web_resampled workers": "",
         "web_resampled_alike workers": "P330 with 2 workers each worker gives the same samples in the same order",
+        "web_augments_alike workers": "P331 each worker draws the same random numbers",
         "web_shuffled workers": "",
         "web_shuffled resume": "P328 this loader cannot resume",
         "web_all_ranks_epoch workers": "",
         "web_unsplit_epoch workers": "P330 on 2 ranks the ranks give the same samples",
         "default_group workers": "",
+        "own_group workers": "",
         "plain_over_web workers": "",
         "web_lambda fork": "P329 pipeline[0].dataset.pipeline[7].args[0] cannot be pickled: it is a lambda",
         "stream_right fork": "",
@@ -277,3 +321,10 @@ def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> No
 
     assert "it has num_workers=0; with 2 workers each worker reads all samples" in told(result)
     assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]
+
+
+@pytest.mark.deep
+def test_workers_that_take_long_to_import_the_script_do_not_hang(tmp_path: Path) -> None:
+    (result,) = asked("slow_script", "make", shards(tmp_path, 1), "fork", patience=10)
+
+    assert result.answer == "right", told(result)

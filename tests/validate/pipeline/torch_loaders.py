@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import webdataset as wds
 from PIL import Image
+from torch.distributed import init_process_group
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
 
 SIZE = None
@@ -90,6 +91,21 @@ def web_resampled_alike(urls):
     stages = [wds.ResampledShards(urls, worker_seed=fixed_seed, deterministic=True), wds.tarfile_to_samples()]
     dataset = wds.DataPipeline(*stages, wds.decode("torchrgb"), wds.map(decode), wds.batched(5)).with_epoch(10)
     return wds.WebLoader(dataset, batch_size=None, num_workers=2)
+
+
+class Brightens:
+    """Each worker has a copy of one generator."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, sample):
+        key, picture, text = sample
+        return key, picture * float(self.rng.random()), text
+
+
+def web_augments_alike(urls):
+    return wds.WebLoader(web(urls).map(Brightens()).batched(5), batch_size=None, num_workers=2)
 
 
 def web_shuffled(urls):
@@ -389,6 +405,12 @@ def default_group(urls):
     """Takes its rank from torch.distributed, which a script has initialized."""
     items = Items(urls)
     return DataLoader(items, batch_size=5, sampler=DistributedSampler(items, drop_last=True))
+
+
+def own_group(urls):
+    """Makes the group itself, as some scripts do."""
+    init_process_group("gloo")
+    return default_group(urls)
 
 
 def not_distributed(urls):
