@@ -3,6 +3,7 @@
 PyTorch and OpenCLIP take eight seconds of processor time to import. Where a process cannot be forked safely, it is started.
 """
 
+import contextlib
 import os
 import runpy
 import subprocess
@@ -40,7 +41,13 @@ class Program:
         if not child:
             for number, each in enumerate((theirs, ours, self._errors.fileno())):
                 os.dup2(each, number)
-            os.closerange(3, 1024)  # the ends of pipes among them, of which readers wait for the last to be closed
+            # The ends of pipes are closed: readers wait for the last one. Their numbers stay taken, as objects of this process,
+            # such as pytest's log, would else write into what the program opens.
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for name in os.listdir("/proc/self/fd"):
+                if 2 < int(name) != nothing:
+                    with contextlib.suppress(OSError):  # the listing's own, closed by now
+                        os.dup2(nothing, int(name))
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)

@@ -48,8 +48,8 @@ def count_samples(
                 folders.setdefault(url.rpartition("/")[0], []).append(number)
 
         def look_up(folder: str) -> None:
-            sizes, (first, *others) = catalog.sizes(folder), folders[folder]
-            if not others or not sizes:
+            first, *others = folders[folder]
+            if not others or not (sizes := catalog.sizes(folder)):
                 return
             found[first] = catalog.count(urls[first]), False
             if found[first][0] == sizes.get(os.path.basename(urls[first])):
