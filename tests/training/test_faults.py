@@ -374,7 +374,7 @@ except SampleError as error:
     print(str(error).splitlines()[-1])
 multiprocessing.set_start_method("fork", force=True)
 hanging = loader(data, decode_in="threads")
-hanging._feed._tokens.tokenizer = lambda text: threading.Event().wait()
+hanging._feed._tokens[0]._contract = lambda texts: threading.Event().wait()
 running = [iter(loader(data, preprocess=each)) for each in (TRAIN, plain)] + [iter(hanging)]
 for each in running[:2]:
     next(each)
