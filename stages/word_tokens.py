@@ -9,10 +9,14 @@ _LONG = 32  # characters of a word that is not kept
 
 
 def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
-    """Return a faster tokenizer with the same tokens; None unless it is OpenCLIP's, without a reduction."""
+    """Return a faster tokenizer with the same tokens; None unless it is OpenCLIP's, unchanged and without a reduction."""
     kind = type(tokenizer)
-    known = f"{kind.__module__}.{kind.__qualname__}" == "open_clip.tokenizer.SimpleTokenizer"
-    return WordTokens(tokenizer) if known and getattr(tokenizer, "reduction_fn", None) is None else None
+    if f"{kind.__module__}.{kind.__qualname__}" != "open_clip.tokenizer.SimpleTokenizer":
+        return None
+    values = vars(tokenizer)
+    own = getattr(values.get("clean_fn"), "__module__", "") == kind.__module__ and "encode" not in values
+    words = not any(" " in token for token in values.get("cache", ()))  # its special tokens
+    return WordTokens(tokenizer) if own and words and values.get("reduction_fn") is None else None
 
 
 class WordTokens:
@@ -47,7 +51,8 @@ class WordTokens:
         if self._compared < _TRIED:
             self._compared += len(texts)
             own = self._tokenizer(texts)
-            self._same = np.array_equal(rows, own)
+            if not np.array_equal(rows, own):
+                self._same = False
             return own
         return rows
 

@@ -186,9 +186,7 @@ def test_a_shuffle_buffer_mixes_within_its_bounds(size, initial, most_bytes, hel
             yield ref(f"{number}", held=held)
 
     lines = []
-    for number, each in enumerate(
-        mixed(arriving(), size, initial, random.Random(1), most_bytes, lambda each: each.held)
-    ):
+    for number, each in enumerate(mixed(arriving(), size, initial, random.Random(1), most_bytes)):
         lines.append(f"{each.key}, {len(arrived) - number} held")
     assert sorted(int(line.split(",")[0]) for line in lines) == list(range(20))
     check_text(GOLDEN, f"mixed by {size}, {initial}, {most_bytes} bytes, {held} each", "\n".join(lines))

@@ -61,27 +61,6 @@ def test_a_wrong_count_next_to_the_shards_is_reported_or_not_used(tmp_path):
             assert len(asked(log)) == 3
 
 
-@pytest.mark.parametrize("shuffle", [0, 8])
-def test_a_resume_does_not_read_again_what_was_given(tmp_path, shuffle):
-    with served(tmp_path, [20, 20, 20], 150_000) as (url, log):
-        whole = feed(url, shuffle=shuffle)
-        batches = iter(whole)
-        given = keys(next(batches) for _ in range(11))
-        state = whole.state_dict()
-        rest = keys(batches)
-        other = feed(url, shuffle=shuffle)
-        other.load_state_dict(state)
-        log.clear()
-        assert keys(other) == rest
-        assert len({*given, *rest}) == 60
-        if not shuffle:
-            assert asked(log) == {"0002.tar"}
-        assert log.sent(".tar") < 0.6 * 60 * 150_000  # 16 samples are left, and some are read ahead
-        log.clear()
-        assert len(set(keys(other))) == 60  # the next epoch needs all
-        assert log.sent(".tar") >= 60 * 150_000
-
-
 def test_the_next_shard_is_requested_before_the_first_is_used_up(tmp_path):
     with served(tmp_path, [40, 40], 2_000, **{"sizes.json": {"0000.tar": 40, "0001.tar": 40}}) as (url, log):
         one = feed(url, shuffle=0, batch_size=2)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed, short
 
+from ..finding import Severity
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
 from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
@@ -73,8 +74,8 @@ class _Workers:
         held = sum(len(some) for url, some in zip(urls, keys, strict=True) if url in alone.opened)
         if left and held >= len(alone.rows) > 0:  # otherwise something else than Python opens the others
             some = f"{how_many(len(left), 'shard')} of {len(urls)} (such as {short(left[-1])})"
-            why = "if it holds them out on purpose, leave them out of the command"
-            self._fault("unread", f"it never opens {some}: {why}")
+            why = "right only if it holds them out on purpose, or reads them in a later epoch"
+            self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
         missing = [key for some in keys for key in some if key not in seen]
         for place, name in ((0, "first"), (-1, "last")):
@@ -170,12 +171,12 @@ class _Workers:
             text = f"in copies of one sample, {drawn} has each value twice with {_TWO} workers, and differs with one"
             self._fault("worker seed", f"each worker draws the same random numbers: {text}", code=_SEED)
 
-    def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT) -> None:
+    def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT, severity: Severity = "error") -> None:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
         added = kind.startswith("worker") and not self.facts.workers  # by us
         prefix += "it has num_workers=0; " * added
-        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else "error"))
+        self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else severity))
 
 
 _SPLITTERS = {

@@ -1,5 +1,6 @@
 """Runs of the user's loader as it is, in new processes: their requests, and what they report."""
 
+import socket
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,7 @@ class LoaderRequest:
     rank: int = 0
     ranks: int = 1
     meeting: str = ""  # the file at which ranks meet
+    port: int = 0  # at which a script's own group may meet; 0: a free one
     keys: frozenset[str] = frozenset()  # of the samples in the shards
     shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
     unique_keys: bool = False  # no two samples have the same key
@@ -127,10 +129,8 @@ class LoaderRuns:
     def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
         """Return the results of the ranks of a run; they take part in one group of torch.distributed."""
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            meeting = str(Path(folder, "meeting"))
-            return list(
-                pool.map(self.run, (replace(request, rank=each, ranks=ranks, meeting=meeting) for each in range(ranks)))
-            )
+            one = replace(request, ranks=ranks, meeting=str(Path(folder, "meeting")), port=_free_port())
+            return list(pool.map(self.run, (replace(one, rank=each) for each in range(ranks))))
 
     def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
@@ -156,7 +156,7 @@ class LoaderRuns:
         found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
         slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
-            peer.send(request)
+            peer.send(request if request.port else replace(request, port=_free_port()))
             while wait([peer.line], patience):
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":
@@ -168,3 +168,9 @@ class LoaderRuns:
         except (OSError, EOFError):
             peer.ends_within(1.0)  # one that died has its own status
         return found
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

@@ -62,10 +62,10 @@ def _set_rank(request: LoaderRequest) -> None:
         os.environ.pop(name, None)
     os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(request.rank))
     os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(request.ranks))
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)}
 
 
-def _join(request: LoaderRequest, users: object) -> str:
+def _join(request: LoaderRequest) -> str:
     """Take part in the group of ranks, as a training script does before it makes a loader; return why not.
 
     One that makes its group together with the loader then gets this one.
@@ -85,9 +85,9 @@ def _join(request: LoaderRequest, users: object) -> str:
         if not distributed.is_initialized():
             begin(*arguments, **options)
 
-    for module in (distributed, distributed.distributed_c10d, users):
-        if getattr(module, "init_process_group", None) is begin:
-            vars(module)["init_process_group"] = begin_once
+    for module in list(sys.modules.values()):
+        for name in [name for name, value in list(vars(module).items()) if value is begin]:
+            vars(module)[name] = begin_once
     return ""
 
 
@@ -133,7 +133,7 @@ class _Serving:
     def _built(self, made_by: object) -> object:
         request, found = self.request, self.found
         self.tell("building")
-        found.no_group = _join(request, sys.modules.get(str(getattr(made_by, "__module__", ""))))
+        found.no_group = _join(request)
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
         after = globals_of(made_by)

@@ -108,7 +108,9 @@ def _mark(value: object, keys: Collection[str]) -> str:
     if _is_key(value, keys):
         return f"{KEY}{value}"
     if _is_array(value):
-        value = value.tolist() if value.ndim == 0 else (str(value.dtype), value.tolist())
+        fast = getattr(value, "tobytes", None) if getattr(value.dtype, "hasobject", True) is False else None  # of numpy
+        content = value.tolist() if fast is None or not value.ndim else fast()
+        value = content if not value.ndim else (str(value.dtype), tuple(value.shape), content)
     if isinstance(value, bool | int):
         return f"{NUMBER}{int(value)}"
     return hashlib.blake2b(_content(value, keys), digest_size=8).hexdigest()

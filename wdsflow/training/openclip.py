@@ -311,7 +311,7 @@ def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | 
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options, schedule, columns = recipe.options, recipe.schedule, recipe.sources[0].columns
     data = args.train_data if recipe.trains else args.val_data
-    urls = repr("::".join(map(unsigned, data.split("::"))) if isinstance(data, str) else data)
+    urls = repr("::".join(map(unsigned, data.split("::"))) if isinstance(data, str) else [*map(unsigned, data)])
     common = {
         "schedule": schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),

@@ -20,8 +20,8 @@ _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
 # Parameters of urls that S3, Google Cloud, CloudFront and Azure sign; all others may name the file.
 _SIGNATURE = re.compile(r"[?&](?:X-Amz-Signature|X-Goog-Signature|Signature|sig)=", re.IGNORECASE)
 _SIGNING = re.compile(
-    r"(?<=[?&])(?:X-(?:Amz|Goog)-[^=&#]*|Signature|Expires|Policy|Key-Pair-Id|AWSAccessKeyId|GoogleAccessId|s[a-z]{1,5})"
-    r"=[^&#]*&?",
+    r"(?<=[?&])(?:X-(?:Amz|Goog)-[^=&#]*|Signature|Expires|Policy|Key-Pair-Id|AWSAccessKeyId|GoogleAccessId"
+    r"|sv|ss|srt|sr|sp|st|se|sip|spr|si|sig|sdd|ses|skoid|sktid|skt|ske|sks|skv|saoid|suoid|scid)=[^&#]*&?",
     re.IGNORECASE,
 )
 

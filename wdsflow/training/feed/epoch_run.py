@@ -244,6 +244,7 @@ def _close_all() -> None:
     for run in list(_living):
         if run.owner == os.getpid():
             run.close(wait=_AT_EXIT)
+            run.ended(_AT_EXIT)  # an abandoned one
 
 
 class BatchPool:

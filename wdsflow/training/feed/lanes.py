@@ -5,9 +5,8 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import partial
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.readers.open_clip.versions import Buffers, draw
@@ -29,27 +28,27 @@ _POLL = 0.2
 
 
 def mixed(
-    refs: Iterable[T], size: int, initial: int, rng: random.Random, most_bytes: int, weigh: Callable[[T], int]
-) -> Iterator[T]:
+    refs: Iterable[SampleRef], size: int, initial: int, rng: random.Random, most_bytes: int
+) -> Iterator[SampleRef]:
     """Yield references in an order drawn by ``rng``; begin when the buffer is full or has ``initial``.
 
-    The buffer is full at ``size`` references or about ``most_bytes`` bytes by ``weigh``.
+    The buffer is full at ``size`` references or about ``most_bytes`` bytes of content; local shards have none.
     """
-    waiting: list[T] = []
+    waiting: list[SampleRef] = []
     held = 0
     enough = min(initial, size)
     arriving = iter(refs)
     for ref in arriving:
         waiting.append(ref)
-        held += weigh(ref)
+        held += ref.held
         if len(waiting) < size and held < most_bytes:
             more = next(arriving, None)
             if more is not None:
                 waiting.append(more)
-                held += weigh(more)
+                held += more.held
         while len(waiting) >= enough or held >= most_bytes:
             drawn = draw(waiting, rng)
-            held -= weigh(drawn)
+            held -= drawn.held
             yield drawn
             if held < most_bytes:
                 break
@@ -97,7 +96,7 @@ class Lane:
         self._shuffle, self._most_bytes, self._lose, self._idle = shuffle, most_bytes, lose, idle
         self._quiet = position.number > 0
         self._ahead: ReadAhead[Listed] | None = None
-        self._refs = self._pass(position.number)
+        self._refs = self._pass()
         try:
             self.skip(position.number)
         except BaseException:
@@ -112,10 +111,10 @@ class Lane:
         self.handed += 1
         return LaneTask(ref, self._sample_seed(ref), self.turn, self.handed - 1)
 
-    def skip(self, number: int) -> None:
+    def skip(self, count: int) -> None:
         """Pass over samples of this pass."""
-        self._quiet = number > 0
-        for _ in islice(self._refs, number):
+        self._quiet = count > 0
+        for _ in islice(self._refs, count):
             self.handed += 1
             if self.handed % _IDLE == 0:
                 self._idle()
@@ -132,35 +131,18 @@ class Lane:
         if self._ahead is not None:
             self._ahead.close()
 
-    def _pass(self, skipped: int = 0) -> Iterator[SampleRef]:
-        """Yield the samples of a pass; the content of the first ``skipped`` is not needed."""
+    def _pass(self) -> Iterator[SampleRef]:
+        items: Iterator[Listed] = self._items()
         first = next(self._urls(), "")
-        if not is_stream(first):
-            return self._mixed(self._counted(self._items(self._catalog.samples)), lambda _: 0)
-        drawn = self._drawn(skipped)
-        numbers = count()
-        listing = partial(self._catalog.samples, passed=lambda: next(numbers) in drawn)
-        # Begins at once, without waiting for the other lanes.
-        self._ahead = ReadAhead(self._items(listing), _weigh, self._most_bytes // _AHEAD, self._idle)
-        return self._mixed(self._counted(iter(self._ahead)), _size)
-
-    def _mixed(self, refs: Iterator[T], weigh: Callable[[T], int]) -> Iterator[T]:
+        if is_stream(first):  # begins at once, without waiting for the other lanes
+            self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
+            items = iter(self._ahead)
+        refs = self._counted(items)
         if self._shuffle is None:
             return refs
         rng = random.Random(f"{self._seed} {self._epoch} {self.turn}")
         most = self._most_bytes - self._most_bytes // _AHEAD
-        return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most, weigh)
-
-    def _drawn(self, skipped: int) -> frozenset[int]:
-        """Return which samples, by their place in the shards, are the first ``skipped`` of the pass.
-
-        Shards whose listings are known need not be read for that; if one is not, it returns none.
-        """
-        if not skipped or self._draws is not None or not all(map(self._catalog.knows, self._urls())):
-            return frozenset()
-        refs = (item for item in self._items(self._catalog.outline) if isinstance(item, SampleRef))
-        order = self._mixed(enumerate(refs), lambda item: _size(item[1]))
-        return frozenset(number for number, _ in islice(order, skipped))
+        return mixed(refs, self._shuffle.samples, self._shuffle.samples_initial, rng, most)
 
     def _counted(self, items: Iterator[Listed]) -> Iterator[SampleRef]:
         turn = self.turn
@@ -170,11 +152,11 @@ class Lane:
             elif not self._quiet:
                 self._lose(item, turn)
 
-    def _items(self, listing: Callable[[str], Iterator[Listed]]) -> Generator[Listed, None, None]:
+    def _items(self) -> Generator[Listed, None, None]:
         barren = 0  # shards in a row without a sample: without a limit, an endless schedule would draw forever
         for url in self._urls():
             barren += 1
-            for item in listing(url):
+            for item in self._catalog.samples(url):
                 if isinstance(item, SampleRef):
                     barren = 0
                 yield item
@@ -190,10 +172,6 @@ class Lane:
 
 def _weigh(item: Listed) -> int:
     return item.held if isinstance(item, SampleRef) else 0
-
-
-def _size(ref: SampleRef) -> int:
-    return sum(blob.size for blob in (ref.image, *ref.texts))
 
 
 def is_stream(url: str) -> bool:

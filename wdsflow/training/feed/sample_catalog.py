@@ -8,7 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import chain
 from math import inf
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from wdsflow.pieces.tar_view import ViewSource
 from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.source.base import Source, SourceChangedError, local_file, local_path
+from wdsflow.shards.source.base import Source, local_file, local_path
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.urls import NoShards, absent, expand
@@ -32,7 +32,6 @@ from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRON
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
 _INSIDE_STREAM = 32 << 20  # larger members of streams cannot be read as a whole
-_CLOSE = 64 << 10  # bytes between the members of a sample that are read with them
 _LARGEST_SIZES = 64 << 20  # bytes of sizes.json
 
 
@@ -49,20 +48,6 @@ def _packed(ref: SampleRef) -> _Row:
 def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
     texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
     return SampleRef(url, row[0], Blob(*row[1:4]), tuple(texts))
-
-
-def _filled(source: Source, ref: SampleRef) -> SampleRef:
-    """Return a sample with its contents, read by one request if they are close together. Raises SourceError."""
-    blobs = [blob for blob in (ref.image, *ref.texts) if blob.name]
-    first, last = min(blob.at for blob in blobs), max(blob.at + blob.size for blob in blobs)
-    close = last - first <= sum(blob.size for blob in blobs) + _CLOSE
-    data = source.exactly(first, last - first) if close else b""
-
-    def full(blob: Blob) -> Blob:
-        start = blob.at - first
-        return blob._replace(data=data[start : start + blob.size] if close else source.exactly(blob.at, blob.size))
-
-    return ref._replace(image=full(ref.image) if ref.image.name else NO_IMAGE, texts=tuple(map(full, ref.texts)))
 
 
 class _Wait:
@@ -99,27 +84,19 @@ class Catalog:
         self._everything = everything
         self._read = tuple(dict.fromkeys((*texts, *chain.from_iterable(needed))))
         self._wanted = frozenset((*images, *self._read))
-        self._cache: OrderedDict[str, tuple[int, list[_Row]]] = OrderedDict()  # with the bytes of the tar
+        self._cache: OrderedDict[tuple[str, int], list[_Row]] = OrderedDict()
         self._damage: dict[str, dict[str, Damage]] = {}  # of shards whose samples are in the cache
         self._held = 0
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
 
-    def samples(self, url: str, passed: Callable[[], bool] = lambda: False) -> Iterator[Listed]:
-        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none.
-
-        ``passed`` is called for each usable sample: if it returns True, the contents are not needed. They are not
-        requested if the listing of the shard is known.
-        """
-        return self._awaited(url, self._samples(url, passed))
+    def samples(self, url: str) -> Iterator[Listed]:
+        """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
+        return self._awaited(url, self._samples(url, contents=True))
 
     def outline(self, url: str) -> Iterator[Listed]:
         """Yield the samples of a shard as ``samples`` does, without contents: of a server only headers are requested."""
-        return self._awaited(url, self._samples(url, None))
-
-    def knows(self, url: str) -> bool:
-        """Return whether the places of all samples of a shard are known."""
-        return self._cache.get(url, (-1, []))[0] >= 0
+        return self._awaited(url, self._samples(url, contents=False))
 
     def damage(self, url: str) -> list[Damage]:
         """Return the damage of a shard that has been found so far."""
@@ -157,70 +134,43 @@ class Catalog:
         if expected is not None and wait.samples != expected and url not in self._damage:
             raise _other_size(url, expected, wait.samples)
 
-    def _samples(self, url: str, passed: Callable[[], bool] | None) -> Iterator[Listed]:
-        length, rows = self._cache.get(url, (-1, []))
-        if length >= 0:
-            with suppress(KeyError):  # evicted meanwhile
-                self._cache.move_to_end(url)
-            if local_path(url) is None:  # nothing is requested before contents are needed
-                yield from self._known(url, length, rows, passed)
-                return
+    def _samples(self, url: str, *, contents: bool) -> Iterator[Listed]:
         try:
             source = open_source(url, allow_pipe=self._allow_pipe)
         except OSError as error:
             self._unreadable(url, error)
             return
         with source:
-            if length == source.length:
-                yield from self._known(url, length, rows, None)
-                return
+            later = source.fd >= 0
             try:
                 tar = source if self.view is None else self.view(url, source)
             except OSError as error:
                 self._unreadable(url, error)
                 return
-            listed: list[_Row] | None = [] if source.random else None
-            for item in self._walk(url, tar, contents=passed is not None and source.fd < 0, later=source.random):
+            stamp = (url, source.length or 0)
+            if later and (rows := self._cache.get(stamp)) is not None:
+                with suppress(KeyError):  # evicted meanwhile
+                    self._cache.move_to_end(stamp)
+                for damage in self.damage(url):
+                    self._report(damage)
+                for row in rows:
+                    yield row if isinstance(row, FeedLoss) else _unpacked(url, row)
+                return
+            listed: list[_Row] | None = [] if later else None
+            for item in self._walk(url, tar, contents=contents and not later, later=later):
                 if listed is not None:
                     listed.append(item if isinstance(item, FeedLoss) else _packed(item))
                     if len(listed) > _KEPT:
                         listed = None
-                if passed is not None and isinstance(item, SampleRef):
-                    passed()
                 yield item
-        if listed is not None:
-            self._keep(url, source.length or 0, listed)
-
-    def _known(
-        self, url: str, length: int, rows: Sequence[_Row], passed: Callable[[], bool] | None
-    ) -> Iterator[Listed]:
-        """Yield samples whose places are known; with ``passed``, read the contents of those that are needed."""
-        for damage in self.damage(url):
-            self._report(damage)
-        with ExitStack() as stack:
-            source: Source | None = None
-            for row in rows:
-                ref = row if isinstance(row, FeedLoss) else _unpacked(url, row)
-                if passed and isinstance(ref, SampleRef) and not passed() and (ref.image.name or ref.texts):
-                    try:
-                        if source is None:
-                            source = stack.enter_context(open_source(url, allow_pipe=self._allow_pipe))
-                            if source.length != length:
-                                self._keep(url, -1, [])  # listed again in the next pass
-                                raise SourceChangedError(f"it had {length:,} bytes, now {source.length:,}")
-                        ref = _filled(source, ref)
-                    except OSError as error:
-                        self._unreadable(url, error)
-                        return
-                yield ref
-
-    def _keep(self, url: str, length: int, rows: list[_Row]) -> None:
+        if listed is None:
+            return
         with self._lock:
-            _, old = self._cache.pop(url, (0, None))
-            self._cache[url] = length, rows
-            self._held += len(rows) - (len(old) if old is not None else -8)
+            if stamp not in self._cache:
+                self._cache[stamp] = listed
+                self._held += len(listed) + 8
             while self._held > _KEPT:
-                _, (_, evicted) = self._cache.popitem(last=False)
+                _, evicted = self._cache.popitem(last=False)
                 self._held -= len(evicted) + 8
 
     def asked(self) -> list[str]:

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from itertools import islice
@@ -34,32 +35,40 @@ def count_samples(
 ) -> list[int]:
     """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
 
-    For shards on a server ``sizes.json`` next to them is used if it is right about the first of them. With ``exact``
+    For shards on a server ``sizes.json`` next to them is used if it is right about the first of them, on which all ranks
+    look: the counts do not depend on the number of ranks. With ``exact``
     the catalog then compares each shard with it when it is read, and raises FeedError if it is wrong.
     Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
+    heads: dict[str, int] = {}  # the first shard of each folder on a server
+    if catalog.view is None:
+        for number, url in enumerate(urls):
+            if "?" not in url and not url.startswith("pipe:") and local_path(url) is None:
+                heads.setdefault(url.rpartition("/")[0], number)
 
     def count(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
         found: dict[int, tuple[int, bool]] = {}
         folders: dict[str, list[int]] = {}
-        for number in (own := list(numbers)):
-            url = urls[number]
-            if catalog.view is None and "?" not in url and not url.startswith("pipe:") and local_path(url) is None:
-                folders.setdefault(url.rpartition("/")[0], []).append(number)
+        for number in (own := dict.fromkeys(numbers)):
+            folder = urls[number].rpartition("/")[0]
+            if folder in heads and number != heads[folder]:
+                folders.setdefault(folder, []).append(number)
 
         def look_up(folder: str) -> None:
-            first, *others = folders[folder]
-            if not others or not (sizes := catalog.sizes(folder)):
+            first = urls[heads[folder]]
+            if not (sizes := catalog.sizes(folder)):
                 return
-            found[first] = catalog.count(urls[first]), False
-            if found[first][0] == sizes.get(os.path.basename(urls[first])):
-                names = ((number, os.path.basename(urls[number])) for number in others)
+            counted = catalog.count(first)
+            if heads[folder] in own:
+                found[heads[folder]] = counted, False
+            if sizes.get(os.path.basename(first)) == counted:
+                names = ((number, os.path.basename(urls[number])) for number in folders[folder])
                 found.update((number, (sizes[name], True)) for number, name in names if name in sizes)
 
         def count_one(number: int) -> None:
             found[number] = catalog.count(urls[number]), False
 
-        abreast = _COUNTERS if folders else 1
+        abreast = _COUNTERS if heads else 1
         _watched(look_up, list(folders), abreast, catalog, place, options)
         _watched(count_one, [number for number in own if number not in found], abreast, catalog, place, options)
         none = [urls[number] for number in own if not found[number][0]]
@@ -88,6 +97,7 @@ def _watched(
                 do(job)
             done.set_result(None)
         except BaseException as error:  # noqa: BLE001 - raised by result()
+            deque(left, maxlen=0)  # the others end, too
             done.set_exception(error)
 
     ends: list[Future[None]] = [Future() for _ in jobs[:abreast]]
@@ -98,6 +108,7 @@ def _watched(
         for end in state.done:
             end.result()
         if hanging := catalog.reading(options.stall_after):
+            deque(left, maxlen=0)
             for thread in threads:
                 end_commands(thread)
             what = f"{_COUNTING}{argument(options, 'train_num_samples')}"

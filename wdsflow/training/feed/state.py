@@ -70,6 +70,13 @@ def check_state(state: object, identity: Mapping[str, Any], advice: str = "") ->
     names = ("epoch", "samples", "lane_bytes") if own.get("schedule") == "balanced" else ("epoch", "batch")
     if not all(_whole(state.get(name)) for name in names) or state.get("samples", 0) > own.get("samples", 0):
         raise _no_state(state)
+    if state.get("batch") and not _are_lanes(state.get("lanes")):
+        raise _no_state(state)
+
+
+def _are_lanes(value: object) -> bool:
+    pairs = value if isinstance(value, list | tuple) and value else [None]
+    return all(isinstance(pair, list | tuple) and len(pair) == 2 and all(map(_whole, pair)) for pair in pairs)
 
 
 def _whole(value: object) -> bool:

@@ -36,7 +36,7 @@ _local = threading.local()
 
 
 def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None) -> Pixels:
-    """Return an array (3, height, width), not contiguous, of an image that is resized as a whole. Raises Dropped and StageError."""
+    """Return an array (3, height, width) of an image that is resized as a whole. Raises Dropped and StageError."""
     size: Size = (0, 0)
 
     def aim(width: int, height: int) -> Size:
@@ -52,7 +52,9 @@ def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None
         pixels = resize(decoded, box_of(decoded), size, crop, transform.kernel)
     else:
         pixels = np.asarray(_resize_as_torchvision(decoded, size, crop, transform.kernel))
-    return pixels.transpose(2, 0, 1) if crop == transform.size else _padded(pixels, transform.size, transform.fill)
+    if crop != transform.size:
+        return _padded(pixels, transform.size, transform.fill)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # a view would hold the whole picture
 
 
 def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None) -> Pixels:

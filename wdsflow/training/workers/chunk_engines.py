@@ -126,7 +126,6 @@ class Threads:
 
     def close(self) -> None:
         """End the threads after their current work."""
-        atexit.unregister(self._end)
         for _ in self._threads:
             self._jobs.put(None)
 
