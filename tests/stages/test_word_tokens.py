@@ -49,7 +49,7 @@ def test_tokens_are_the_tokenizers(clean: str) -> None:
 def test_a_changed_tokenizer_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = SimpleTokenizer()
     encode = tokenizer.encode
-    monkeypatch.setattr(tokenizer, "encode", lambda text: [len(text.split()), *encode(text)])
+    monkeypatch.setattr(SimpleTokenizer, "encode", lambda _, text: [len(text.split()), *encode(text)])
     texts = ["one two three", "four"]
     rows = TokenizerContract(tokenizer)(texts)
     assert np.array_equal(np.stack(rows), tokenizer(texts).numpy())  # type: ignore[call-overload]
@@ -59,4 +59,8 @@ def test_a_changed_tokenizer_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -
 def test_no_other_tokenizer_is_taken_over() -> None:
     assert by_words(open_clip.get_tokenizer("ViT-B-32")) is not None
     assert by_words(SimpleTokenizer(reduction_mask="random")) is None
+    assert by_words(SimpleTokenizer(additional_special_tokens=["a photo"])) is None
+    cleaned = SimpleTokenizer()
+    cleaned.clean_fn = lambda text: text.removesuffix(" stock photo")
+    assert by_words(cleaned) is None
     assert by_words(lambda texts: texts) is None

@@ -235,6 +235,7 @@ def test_a_state_fits_urls_of_another_signature(tmp_path):
     assert unsigned("https://h/a.tar?sv=1&sig=x&se=2") == "https://h/a.tar"
     assert unsigned("https://h/get?file=a.tar&X-Amz-Date=1&X-Amz-Signature=2") == "https://h/get?file=a.tar"
     assert unsigned("https://h/a.tar?versionId=3&Expires=1&Signature=x") == "https://h/a.tar?versionId=3"
+    assert unsigned("https://h/get?shard=3&split=a&size=2&sig=x&sv=1") == "https://h/get?shard=3&split=a&size=2"
     assert unsigned("https://h/a?versionId=1") == "https://h/a?versionId=1"
 
 

@@ -71,15 +71,16 @@ def _join(request: LoaderRequest) -> str:
     One that makes its group together with the loader then gets this one.
     """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or distributed.is_initialized():
+    if distributed is None or not distributed.is_available():
         return ""
-    place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
-    try:
-        seconds = timedelta(seconds=60)
-        distributed.init_process_group("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
-    except Exception as error:  # noqa: BLE001 - of this machine's network
-        return error_text(error)
     begin: Callable[..., object] = distributed.init_process_group
+    if not distributed.is_initialized():  # otherwise by the script, in an earlier run in this process
+        place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
+        try:
+            seconds = timedelta(seconds=60)
+            begin("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
+        except Exception as error:  # noqa: BLE001 - of this machine's network
+            return error_text(error)
 
     def begin_once(*arguments: object, **options: object) -> None:
         if not distributed.is_initialized():
