@@ -99,6 +99,6 @@ def test_shards_that_cannot_be_counted_are_reported(tmp_path, caplog):
 
 
 def test_fields_without_members_lose_nothing(tmp_path):
-    with served(tmp_path, [5, 6], 200_000) as (url, log):
+    with served(tmp_path, [5, 6], 200_000) as (url, _):
         one = feed(url, fields=("__key__",))
         assert sum(len(found) for (found,) in one) == 11
