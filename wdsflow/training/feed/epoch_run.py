@@ -182,7 +182,7 @@ class EpochRun:
 
     def ended(self, wait: float) -> None:
         """Wait up to ``wait`` seconds for the thread if it was stopped."""
-        if self._stop and self.owner == os.getpid():
+        if self._stop and self.owner == os.getpid() and self._thread is not threading.current_thread():
             self._thread.join(wait)
 
     def abandon(self) -> None:
