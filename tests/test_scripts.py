@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
-EXPLAINED = ["bench", "docs", "fresh", "gpu_check", "picture", "tiny_clip"]
+EXPLAINED = ["bench", "demo", "docs", "fresh", "gpu_check", "picture", "tiny_clip"]
 # They install or resolve packages before they look at words, have steps in place of options, or are run by other tests.
-OTHERS = ["conformance", "demo", "make_locks", "test", "gen_reference.py", "simulate"]
+OTHERS = ["conformance", "make_locks", "test", "gen_reference.py", "simulate"]
 
 
 def purpose(script: str) -> str:

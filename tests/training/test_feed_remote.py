@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.filtering.commands import pasted
 from tests.servers import http_server
 from tests.training.shards import write_tar
 from wdsflow import FeedOptions
@@ -69,8 +70,12 @@ def test_counts_do_not_depend_on_the_ranks(tmp_path, monkeypatch):
 def test_a_wrong_count_next_to_the_shards_is_reported_or_not_used(tmp_path):
     sizes = {"0000.tar": 5, "0001.tar": 4, "0002.tar": 7}
     wrong = r"sizes\.json is wrong: 0001\.tar has 6 samples, not 4\nTo fix it, remove"
-    with served(tmp_path, [5, 6, 7], 900, **{"sizes.json": sizes}) as (url, _), pytest.raises(FeedError, match=wrong):
-        list(feed(url))
+    with served(tmp_path, [5, 6, 7], 900, **{"sizes.json": sizes}) as (url, _):
+        with pytest.raises(FeedError, match=wrong) as caught:
+            list(feed(url))
+        done = pasted(str(caught.value).rpartition(": ")[2])
+        assert done.status == 0
+        assert "6 samples" in done.out
     for wrong in ({"0000.tar": 6, "0001.tar": 6, "0002.tar": 7}, [], {"0000.tar": "x"}):
         with served(tmp_path, [5, 6, 7], 900, **{"sizes.json": wrong}) as (url, log):
             assert len(keys(feed(url))) == 18

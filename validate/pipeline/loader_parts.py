@@ -168,7 +168,7 @@ def _made_at(thing: object, owner: object, name: str) -> str:
         return own_line(code.co_filename, code.co_firstlineno)
     if "<locals>" in type(thing).__qualname__:
         return _line_of_class(type(thing))
-    return _line_like(type(owner), rf"[^#]*\.{re.escape(name)}\b[^=]*=(?!=)")
+    return _line_like(type(owner), rf"[^#(]*\.{re.escape(name)}\s*(?:,[^=()]*|:[^=]*)?=(?!=)")
 
 
 def _line_like(thing: object, pattern: str) -> str:

@@ -30,6 +30,7 @@ class _Array(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int) -> object: ...
     def tolist(self) -> object: ...
+    def tobytes(self) -> bytes: ...  # of numpy only
 
 
 def _is_array(value: object) -> TypeGuard[_Array]:
@@ -108,9 +109,9 @@ def _mark(value: object, keys: Collection[str]) -> str:
     if _is_key(value, keys):
         return f"{KEY}{value}"
     if _is_array(value):
-        fast = getattr(value, "tobytes", None) if getattr(value.dtype, "hasobject", True) is False else None  # of numpy
-        content = value.tolist() if fast is None or not value.ndim else fast()
-        value = content if not value.ndim else (str(value.dtype), tuple(value.shape), content)
+        plain = value.ndim and getattr(value.dtype, "hasobject", True) is False  # an array of numpy: ten times as fast
+        content = value.tobytes() if plain else value.tolist()
+        value = (str(value.dtype), tuple(value.shape), content) if value.ndim else content
     if isinstance(value, bool | int):
         return f"{NUMBER}{int(value)}"
     return hashlib.blake2b(_content(value, keys), digest_size=8).hexdigest()

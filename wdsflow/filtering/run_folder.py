@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -67,9 +68,8 @@ class ShardRecord(Line):
 
     def sums(self) -> Iterable[Counts]:
         """Yield the counts of samples."""
-        left_out = dict(self.dropped)
-        for what, count in self.quarantined.items():
-            left_out[what] = left_out.get(what, 0) + count
+        left_out = Counter(self.dropped)
+        left_out.update(self.quarantined)
         yield Counts("samples", self.samples, self.kept, left_out)
 
     def to_dict(self) -> dict[str, object]:

@@ -75,11 +75,10 @@ def fingerprint(path: str) -> dict[str, object]:
     file = open_file(path)
     try:
         size = os.fstat(file).st_size
-        offsets = piece_offsets(size)
-        pieces = {offset: os.pread(file, PIECE, offset) for offset in dict.fromkeys(offsets)}
+        pieces = [os.pread(file, PIECE, offset) for offset in piece_offsets(size)]
     finally:
         os.close(file)
-    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(map(pieces.__getitem__, offsets)))}
+    return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}
 
 
 def input_identity(url: str) -> dict[str, object]:

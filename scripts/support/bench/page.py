@@ -86,7 +86,8 @@ REMOTE = """\
 ## Shards in an object store
 
 `remote-*`: `wdsflow validate --level names`, `wdsflow filter` and an epoch of `wdsflow.feed`, whose samples were counted
-before, with their usual number of processes, on shards in a small S3 on this machine that answers after 20 ms and sends 200 MB/s in all, compared with the same shards in the page cache.
+before, with their usual number of processes, on shards in a small S3 on this machine that answers after 20 ms and sends
+200 MB/s in all, compared with the same shards in the page cache.
 The peer's time is at least that in which the line passes all bytes of the shards. The store takes a part of the processor.
 Of large samples only headers are fetched, one after the other: each costs a round trip, so that shards read at the same
 time count, not the bandwidth. A process needs about 1.5 s before its first shard, most of it for s3fs.

@@ -1,5 +1,6 @@
 """Loaders with planted faults, and loaders that are right: each fault is named, and nothing else."""
 
+import inspect
 import io
 import tarfile
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from tests.validate.pipeline.really import scanned
 from tests.validate.pipeline.test_probe_pipeline import run
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
+from wdsflow.validate.pipeline import loader_parts
 from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.rows import rows_of
@@ -328,3 +330,21 @@ def test_workers_that_take_long_to_import_the_script_do_not_hang(tmp_path: Path)
     (result,) = asked("slow_script", "make", shards(tmp_path, 1), "fork", patience=10)
 
     assert result.answer == "right", told(result)
+
+
+class Locked:
+    def __init__(self) -> None:
+        self.key = ""
+        self.other, self.lock = sorted(self.key, reverse=True), 3
+        assert self.lock >= 3
+
+
+def test_the_line_of_an_attribute_is_the_one_that_assigns_it() -> None:
+    first = inspect.getsourcelines(Locked)[1]
+    assert [
+        loader_parts._made_at(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "reverse", "key")
+    ] == [
+        str(first + 3),
+        "",
+        str(first + 2),
+    ]

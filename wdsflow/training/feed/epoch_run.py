@@ -134,7 +134,8 @@ class EpochRun:
         self._stop = False
         self.planner: Planner | BalancedPlanner | None = None
         for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
-            run.ended(_AT_EXIT)
+            if run.abandoned:
+                run.close(_AT_EXIT)
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
@@ -167,8 +168,8 @@ class EpochRun:
             return None
 
     def close(self, wait: float = 5.0) -> None:
-        """Stop; wait up to ``wait`` seconds for the current work."""
-        if self._stop:  # by an earlier call
+        """Stop; wait up to ``wait`` seconds for the current work. May be called again."""
+        if self.owner != os.getpid():
             return
         self.abandon()
         with contextlib.suppress(queue.Empty):
@@ -180,10 +181,10 @@ class EpochRun:
                 self.engine.kill()
                 self._thread.join(1.0)
 
-    def ended(self, wait: float) -> None:
-        """Wait up to ``wait`` seconds for the thread if it was stopped."""
-        if self._stop and self.owner == os.getpid() and self._thread is not threading.current_thread():
-            self._thread.join(wait)
+    @property
+    def abandoned(self) -> bool:
+        """Whether it has been told to stop; its thread may still be at work."""
+        return self._stop
 
     def abandon(self) -> None:
         """Stop soon. Takes no lock: garbage collection may call it anywhere."""
@@ -242,9 +243,7 @@ class EpochRun:
 def _close_all() -> None:
     """Close the runs that were left open when an error ended their loop."""
     for run in list(_living):
-        if run.owner == os.getpid():
-            run.close(wait=_AT_EXIT)
-            run.ended(_AT_EXIT)  # an abandoned one
+        run.close(wait=_AT_EXIT)
 
 
 class BatchPool:

@@ -235,10 +235,9 @@ class Catalog:
 
 def _other_size(url: str, expected: int, found: int) -> FeedError:
     folder, _, name = url.rpartition("/")
-    again = join(["wdsflow", "index", f"{folder}/*.tar", "--sizes", "-o", "."])
     return FeedError(
         f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {found:,} samples, not {expected:,}\n"
-        f"To fix it, remove that file, and samples are counted; or write another one to copy there: {again}"
+        f"To fix it, remove that file: samples are then counted. To see the shard: {join(['wdsflow', 'inspect', url])}"
     )
 
 

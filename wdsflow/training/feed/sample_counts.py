@@ -36,9 +36,8 @@ def count_samples(
     """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
 
     For shards on a server ``sizes.json`` next to them is used if it is right about the first of them, on which all ranks
-    look: the counts do not depend on the number of ranks. With ``exact``
-    the catalog then compares each shard with it when it is read, and raises FeedError if it is wrong.
-    Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
+    look: the counts do not depend on the number of ranks. With ``exact`` the catalog then compares each shard with it
+    when it is read, and raises FeedError if it is wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
     heads: dict[str, int] = {}  # the first shard of each folder on a server
     if catalog.view is None:

@@ -125,7 +125,7 @@ class Threads:
         """Do nothing: threads cannot be killed."""
 
     def close(self) -> None:
-        """End the threads after their current work."""
+        """End the threads after their current work, for which Python still waits when it ends."""
         for _ in self._threads:
             self._jobs.put(None)
 
