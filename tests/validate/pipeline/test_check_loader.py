@@ -333,10 +333,13 @@ def test_workers_that_take_long_to_import_the_script_do_not_hang(tmp_path: Path)
 
 
 class Locked:
+    key, lock = "", 0
+
     def __init__(self) -> None:
-        self.key = ""
-        self.other, self.lock = sorted(self.key, reverse=True), 3
-        assert self.lock >= 3
+        self.other = sorted(self.key, reverse=True)
+        assert self.lock >= 0
+        self.other, self.lock = [], 3
+        self.key = "a"
 
 
 def test_the_line_of_an_attribute_is_the_one_that_assigns_it() -> None:
