@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,10 +52,11 @@ class PretendedPeer:
 
     def ask(self, asked: tuple[Any, ShardTask]) -> ShardRecord:
         """Return the answer to a task. Raises EOFError if the process dies."""
-        if self._engine.chance.random() < self._engine.fail_rate:
-            self._engine.deaths += 1
-            raise EOFError
-        return self._engine.pretended_work(asked[1])
+        with self._engine.turn:
+            if self._engine.chance.random() < self._engine.fail_rate:
+                self._engine.deaths += 1
+                raise EOFError
+            return self._engine.pretended_work(asked[1])
 
     def wait(self) -> int:
         """Return the status of its end."""
@@ -72,6 +74,8 @@ class PretendedWorkers(LocalEngine[ShardTask]):
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(run_shard, simulation.workers)
         self.fail_rate, self.chance, self.deaths = simulation.fail_rate, random.Random(simulation.seed), 0
+        # One pretends to work at a time: hundreds of threads would fight for the interpreter's lock; processes do not.
+        self.turn = threading.Lock()
 
     def start_worker(self) -> Worker:
         """Return a worker whose processes are pretended."""
@@ -96,9 +100,8 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
 def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 1) -> tuple[RunReport, int]:
     """Run, or resume; return the report, and how many pretended processes died."""
-    sys.setswitchinterval(
-        1e-4
-    )  # what threads do here, processes do in a real run: they keep no lock of the interpreter
+    # What threads do here, processes do in a real run: they keep no lock of the interpreter.
+    sys.setswitchinterval(1e-4)
     names = [f"{number:06d}.tar" for number in range(simulation.shards)]
     inputs = [f"{folder}/in/{name}" for name in names]
     engine = PretendedWorkers(simulation)
