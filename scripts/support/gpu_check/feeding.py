@@ -1,5 +1,6 @@
 """A training step on batches of the real feed, beside the same step on batches that are on the device."""
 
+import os
 import time
 from collections.abc import Iterator
 from itertools import cycle
@@ -10,6 +11,7 @@ from ..small_shards import write_small_shards
 from .finding import Finding, Setting, needs
 
 _CHECKED = 3  # batches whose pixels are compared
+_LOGGED = 100  # steps between two that wait for the device, OpenCLIP's --log-every-n-steps
 
 
 def feed(setting: Setting) -> Iterator[Finding]:
@@ -17,9 +19,9 @@ def feed(setting: Setting) -> Iterator[Finding]:
     needs("open_clip_train", "webdataset", "PIL")
     from ..bench.loading import Plan, loader
 
-    shards, samples, batch = (2, 32, 2) if setting.quick else (8, 1000, 256)
+    shards, samples, batch = (2, 32, 2) if setting.quick else (16, 500, 256)
     paths = write_small_shards(Path(setting.folder, "feed"), shards, samples)
-    plan = Plan("rate", batch=batch, workers=min(shards, 8), times=10)
+    plan = Plan("rate", batch=batch, workers=min(shards, os.cpu_count() or 1), times=10)
     data = loader("wdsflow", plan, paths * plan.times, shards * samples * plan.times)().dataloader
     training = _Training(setting)
     batches = iter(data)
@@ -55,6 +57,7 @@ class _Training:
         self._model = model.train().to(self._device)
         self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-5)
         self._loss = open_clip.ClipLoss()
+        self._steps = 0
 
     def moved(self, images: Any, texts: Any) -> tuple[Any, Any]:
         """Return a batch on the device, as open_clip_train moves it."""
@@ -62,18 +65,22 @@ class _Training:
 
     def rate(self, batches: Iterator[Any], seconds: float, *, move: bool) -> float:
         """Return samples a second, after a first step."""
-        import torch
-
         self._step(*(self.moved(*next(batches)) if move else next(batches)))
+        self._wait()
         done, begun = 0, time.perf_counter()
         for images, texts in batches:
             done += len(texts)
             self._step(*(self.moved(images, texts) if move else (images, texts)))
             if time.perf_counter() - begun > seconds:
                 break
+        self._wait()
+        return done / (time.perf_counter() - begun)
+
+    def _wait(self) -> None:
+        import torch
+
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
-        return done / (time.perf_counter() - begun)
 
     def _step(self, images: Any, texts: Any) -> None:
         import torch
@@ -85,7 +92,9 @@ class _Training:
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
-        float(loss.detach())  # as logging does; it waits for the device
+        if self._steps % _LOGGED == 0:
+            float(loss.detach())  # as logging does; it waits for the device
+        self._steps += 1
 
 
 _FEATURES = ("image_features", "text_features", "logit_scale")
