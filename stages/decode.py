@@ -167,14 +167,14 @@ class Decode(SampleStage, name="decode", read_by="fields", written_by="fields"):
     def _give(self, decoded: "Pixels | Image", box: "Box", orientation: int) -> "Pixels | Image":
         import numpy as np
 
-        from .imaging.resample import note_box, with_box
+        from .imaging.resample import note_box, to_array, with_box
 
         turns = self.orientation == "apply" and 2 <= orientation <= 8
         if not isinstance(decoded, np.ndarray):
             if self.output == "pil" and not turns:
                 note_box(decoded, box)
                 return decoded
-            decoded = np.array(decoded)
+            decoded = to_array(decoded)
         if turns:
             decoded, box = upright(decoded, box, orientation)
         if self.output == "numpy":

@@ -97,7 +97,7 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         import numpy as np
         from PIL import Image
 
-        from .imaging.resample import box_of, has_torch, output_size, resize, resize_with_pillow
+        from .imaging.resample import box_of, has_torch, output_size, resize, resize_with_pillow, to_array
 
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
@@ -116,5 +116,5 @@ class Resize(SampleStage, name="resize", read_by="fields", written_by="fields"):
         if isinstance(image, np.ndarray):
             return np.ascontiguousarray(resize(image, box, size, crop))
         if has_torch():
-            return Image.fromarray(np.ascontiguousarray(resize(np.array(image), box, size, crop)))
+            return Image.fromarray(np.ascontiguousarray(resize(to_array(image), box, size, crop)))
         return resize_with_pillow(image, box, size, crop)

@@ -85,7 +85,7 @@ HighDepth = Literal["scale", "clip"]
 
 _WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
 _DEEP_MODES = ("I", "F")  # I;16 and its like too
-_AT_ONCE = 1 << 20  # values that are scaled at a time
+_AT_ONCE = 1 << 15  # values that are scaled at a time
 
 
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":

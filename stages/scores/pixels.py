@@ -64,7 +64,10 @@ class Picture:
         """As a read-only array (height, width, 3), which all scores share."""
         import numpy as np
 
-        pixels = np.asarray(self._decoded).view(np.ndarray)
+        from ..imaging.resample import to_array
+
+        decoded = self._decoded
+        pixels = decoded.view(np.ndarray) if isinstance(decoded, np.ndarray) else to_array(decoded)
         pixels.flags.writeable = False
         return pixels
 

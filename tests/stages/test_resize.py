@@ -1,16 +1,17 @@
 import random
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.pictures import encoded, exif, photo, psnr, smooth
+from tests.pictures import encoded, exif, noise, photo, psnr, smooth
 from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 from wdsflow.stages.imaging import resample
-from wdsflow.stages.imaging.resample import box_of
+from wdsflow.stages.imaging.resample import box_of, to_array
 from wdsflow.stages.resize import Resize
 
 
@@ -172,3 +173,20 @@ def test_torch_is_not_needed(monkeypatch):
 def test_options_that_make_no_sense_are_refused(arguments):
     with pytest.raises((ValueError, StageError)):
         Resize(**arguments)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (300, 200), (40_000, 3), (3, 40_000), (1, 32_769)])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+def test_an_image_is_an_array_of_the_same_pixels(mode, size):
+    image = noise(*size).convert(mode)
+    assert np.array_equal(to_array(image), np.asarray(image))
+
+
+def test_an_array_of_an_image_takes_little_more_memory_than_its_pixels():
+    image = noise(1500, 1000)
+    image.load()
+    tracemalloc.start()
+    pixels = to_array(image)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.2 * pixels.nbytes
