@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +18,8 @@ from tests.stages.scores import tiny_models
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import score_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.stages.scores import make_score
+from wdsflow.stages.scores.reference_lists import bytes_of_list
 from wdsflow.stages.scores.score_catalog import SCORES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -61,10 +64,14 @@ EXPECTED = {  # what is refused, by score
 
 def calls(folder: Any) -> list[str]:
     """Return a call of each score of pictures and captions, and of those settings that take another way."""
-    clip = f'model="{tiny_models.clip(folder / "clip")}", pretrained=""'
+    net = str(tiny_models.clip(folder / "clip"))
+    clip = f'model="{net}", pretrained=""'
     torch.save({"weight": torch.ones(1, 16)}, folder / "head.pth")
     image = tiny_models.image_classifier(folder / "image")
     match = tiny_models.matcher(folder / "match")
+    about = {"model": make_score("embedding_distance", model=net, pretrained="", file=__file__).main_model().identity()}
+    (folder / "hashes.npz").write_bytes(bytes_of_list("phash", np.zeros(1, np.uint64), {}))
+    (folder / "near.npz").write_bytes(bytes_of_list("embeddings", np.ones((1, 16), np.float32), about))
     needed = {
         "clip_similarity": clip,
         "zero_shot": f'{clip}, labels="a;b"',
@@ -74,6 +81,9 @@ def calls(folder: Any) -> list[str]:
         "text_classify": f'model="{tiny_models.text_classifier(folder / "bert")}", label="1"',
         "caption_perplexity": f'model="{tiny_models.language_model(folder / "language")}"',
         "flagged_words": 'words="a"',
+        "phash_distance": f'file="{folder}/hashes.npz"',
+        "embedding_distance": f'{clip}, file="{folder}/near.npz"',
+        "semantic_duplicate": clip,
     }
     # Of videos; with models of their own, which take long: the tests of ocr and tagging have such pictures and captions.
     apart = {
