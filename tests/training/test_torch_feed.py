@@ -229,7 +229,7 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
         ({"fields": ()}, "fields is empty"),
         ({"fields": ("jpg", "txt", "json:alt")}, "'json:alt' is a second caption"),
         ({"options": FeedOptions(caption="json:alt")}, r"options has caption='json:alt'; wdsflow.feed takes fields="),
-        ({"world_size": 9, "rank": 0}, "7 samples with all fields are too few for 9 ranks"),
+        ({"world_size": 9, "rank": 0}, "an epoch of 7 samples with all fields is too short for 9 ranks"),
         ({"rank": 1}, "rank is 1 and world_size is None: give both, or neither"),
         ({"world_size": 2, "rank": 2}, "rank is 2; with world_size=2 it must be 0 to 1"),
         ({"world_size": 2, "rank": -1}, "rank is -1; with world_size=2 it must be 0 to 1"),

@@ -5,6 +5,7 @@ open_clip_train.
 """
 
 import inspect
+import json
 import logging
 import os
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from math import inf
+from pathlib import Path
 from typing import Any
 
 from .feed_options import NoOpenClip
@@ -290,12 +292,15 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
 
 def _known_size(data: str, shards: int) -> float | None:
     """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
+    folder = os.path.dirname(data) or "."
     try:
         known, listed = upstream.get_dataset_size(data)
+        sizes = os.path.join(folder, COUNTS[0])
+        if os.path.isfile(sizes) and min(map(int, json.loads(Path(sizes).read_bytes()).values()), default=0) < 0:
+            raise ValueError("it has a negative count")
         size = float(known or 0)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
         reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
-        folder = os.path.dirname(data) or "."
         file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
         _log.warning(
             "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --force",

@@ -148,6 +148,8 @@ class EpochRun:
 
         Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
         """
+        if self.owner != os.getpid():
+            raise RuntimeError(f"process {self.owner} began this pass over the loader: call iter() in this one")
         started = time.monotonic()
         while True:
             if self._stop:

@@ -115,7 +115,7 @@ class Feed:
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
         self._decoders = decoders_for(recipe.options.decoders)
-        self._method = start_method(recipe.options.decode_in, known=recipe.known)
+        self._method = self._start_method()
         self._workers = self._decoders if recipe.known else max(1, recipe.processes)
         # Small enough for all decoders to work on each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
@@ -267,8 +267,12 @@ class Feed:
             stack.pop_all()  # the planner closes them
         return lanes
 
+    def _start_method(self) -> str | None:
+        return start_method(self.recipe.options.decode_in, known=self.recipe.known)
+
     def _ready_engine(self) -> Threads | Decoders:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
+            self._method = self._start_method()  # again: a worker of a DataLoader starts no processes
             self._engine = self._new_engine()
             self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
             self._owner = os.getpid()

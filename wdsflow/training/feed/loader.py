@@ -3,7 +3,7 @@
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -57,6 +57,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         for abandon in (self._watchdog.abandon, self._feed.abandon):
             weakref.finalize(self, abandon).atexit = False
         self.headroom: Headspace | None = None
+        self.again: Callable[[], Loader] | None = None  # makes this feed in another process
         self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
@@ -92,6 +93,12 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         """Begin the next epoch, or the rest of one if a state has been loaded."""
         return self._batches(*self._begin())
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
+        if self.again is None:
+            raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates over it")
+        return _continued, (self.again, self.state_dict())
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the feed after the last yielded batch, as JSON values."""
         return {**(self._state or self._position(self.epoch, EpochPosition()))}
@@ -122,6 +129,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             # With a different amount of memory or other decoders, order and refusals of samples would differ.
             self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
             self._feed.limit(int(state.get("largest", self._feed.largest)))
+        if self._run is not None:
+            self._run.close()  # a batch of its position would replace that of the state
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded
@@ -191,7 +200,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._run, epoch
 
     def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
-        if self._epochs.asked and run is self._run:  # set_epoch after iter(), as in a hook of Lightning
+        # set_epoch or load_state_dict after iter(), as in a hook of Lightning
+        if run is self._run and (self._epochs.asked or run.abandoned):
             run, epoch = self._begin()
         self._watchdog.start()
         self._progress.begin(epoch, self.num_batches, self._before, self.waited)
@@ -296,3 +306,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,
         }
+
+
+def _continued(make: Callable[[], Loader], state: Mapping[str, Any]) -> Loader:
+    made = make()
+    made.load_state_dict(state)
+    return made
