@@ -96,7 +96,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __reduce__(self) -> tuple[object, ...]:
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
         if self.again is None:
-            raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates over it")
+            raise TypeError(
+                "this loader cannot be copied or pickled: call get_data in the process that iterates over it"
+            )
         return _continued, (self.again, self.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
