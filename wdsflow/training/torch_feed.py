@@ -326,11 +326,9 @@ def _report_length(schedule: Balanced, opened: Sequence[_Opened], *, given: bool
     every = sum(each.mixed.samples for each in opened)
     if not given and schedule.length > _LONG * every:
         last = max(opened, key=lambda each: each.mixed.samples / each.mixed.weight)
-        say(
-            WARNING,
-            f"feed: an epoch has {schedule.length:,} samples, of {every:,}: it lasts until {escape(last.data, 100)}, of weight "
-            f"{last.mixed.weight:g}, has been given. For a shorter one, set epoch_samples={every}",
-        )
+        until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+        long = f"an epoch has {schedule.length:,} samples, of {every:,}: {until}"
+        say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={every}")
 
 
 def _report_overlap(opened: Iterable[_Opened]) -> None:

@@ -114,11 +114,11 @@ class Feed:
 
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
-        self._decoders = decoders_for(recipe.options.decoders)
-        self._method = self._start_method()
-        self._workers = self._decoders if recipe.known else max(1, recipe.processes)
+        cores = decoders_for(recipe.options.decoders)
+        self._method = start_method(recipe.options.decode_in, known=recipe.known)
+        self.decoders = cores if recipe.known else max(1, recipe.processes)  # threads or processes
         # Small enough for all decoders to work on each batch.
-        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
+        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * cores)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
         self.largest = self._shares.decode  # bytes of one image; larger ones are refused
@@ -217,11 +217,6 @@ class Feed:
             idle=idle,
         )
 
-    @property
-    def decoders(self) -> int:
-        """The number of threads or processes that make samples."""
-        return self._workers
-
     def cpu(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
         return 0.0 if self._engine is None else self._engine.cpu()
@@ -267,14 +262,12 @@ class Feed:
             stack.pop_all()  # the planner closes them
         return lanes
 
-    def _start_method(self) -> str | None:
-        return start_method(self.recipe.options.decode_in, known=self.recipe.known)
-
     def _ready_engine(self) -> Threads | Decoders:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
-            self._method = self._start_method()  # again: a worker of a DataLoader starts no processes
+            # Again: a worker of a DataLoader, which is a daemon, starts no processes.
+            self._method = start_method(self.recipe.options.decode_in, known=self.recipe.known)
             self._engine = self._new_engine()
-            self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
+            self._shared = SharedBudget(self._shares.decode, self.decoders) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
@@ -282,13 +275,13 @@ class Feed:
         samples = self._shares.ahead + self.recipe.batch_size
         ahead, sources = -(-samples // self._chunk), self.recipe.sources
         if self._method is None:
-            return Threads(self._workers, ahead)
+            return Threads(self.decoders, ahead)
         for source in sources:
             if self._method == "fork" and source.images is not None:
                 source.images.import_all()
         sizes = [_LARGEST if source.shape is None else math.prod(source.shape) for source in sources if source.images]
         return Decoders(
-            self._workers,
+            self.decoders,
             ahead,
             room=samples + 2 * self._chunk,
             size=max(sizes, default=0),
@@ -307,7 +300,7 @@ class Feed:
                 batch=self.recipe.batch_size,
                 sample=values * _FLOAT,
                 made=values if self.recipe.known else values * _FLOAT,
-                decoders=self._workers,
+                decoders=self.decoders,
                 chunk=self._chunk,
                 lanes=self.recipe.schedule.lanes,
             )

@@ -12,7 +12,7 @@ import torch
 
 from wdsflow.training.feed_options import DecoderError, FeedError, FeedStopped, SampleError, whole
 from wdsflow.training.ranks import cores_for_rank, place, talks
-from wdsflow.training.stalls.loss_tally import LossTally, say
+from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
@@ -49,6 +49,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._epochs = EpochCounter(epoch, advances=recipe.trains)
         self._running = epoch  # epoch of the current iteration
         self._feed = Feed(recipe)
+        self.tally = self._feed.tally
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
         spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
@@ -63,11 +64,6 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._base_seed: int | None = None
         self._resumed: State | None = None
         self._state: State | None = None
-
-    @property
-    def tally(self) -> LossTally:
-        """Counts of the samples so far, kept and lost."""
-        return self._feed.tally
 
     @property
     def epoch(self) -> int:
@@ -203,7 +199,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
         # set_epoch or load_state_dict after iter(), as in a hook of Lightning
-        if run is self._run and (self._epochs.asked or run.abandoned):
+        if run is self._run and (self._epochs.asked or run.stopped):
             run, epoch = self._begin()
         self._watchdog.start()
         self._progress.begin(epoch, self.num_batches, self._before, self.waited)
