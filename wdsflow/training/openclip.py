@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from .feed_options import NoOpenClip
@@ -58,21 +59,6 @@ _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
 _NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 for other batches
 _log = logging.getLogger("wdsflow.training")
-
-
-class SharedEpoch:
-    """The epoch of a loader, for ``DataInfo.set_epoch``."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def set_value(self, epoch: int) -> None:
-        """Begin this epoch with the next iteration."""
-        self._loader.set_epoch(epoch)
-
-    def get_value(self) -> int:
-        """Return the epoch that the next iteration begins."""
-        return self._loader.epoch
 
 
 def get_data(
@@ -187,7 +173,8 @@ def get_wds_dataset(
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
-    return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
+    epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
+    return DataInfo(dataloader=loader, shared_epoch=epoch_of_loader)
 
 
 def _shuffle(schedule: Schedule) -> Buffers | None:

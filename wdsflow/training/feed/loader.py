@@ -92,10 +92,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __reduce__(self) -> tuple[object, ...]:
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
         if self.again is None:
-            raise TypeError(
-                "this loader cannot be copied or pickled: call get_data in the process that iterates over it"
-            )
-        return _continued, (self.again, self.state_dict())
+            raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates")
+        return self.again, (), self.state_dict()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.load_state_dict(state)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the feed after the last yielded batch, as JSON values."""
@@ -304,9 +305,3 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,
         }
-
-
-def _continued(make: Callable[[], Loader], state: Mapping[str, Any]) -> Loader:
-    made = make()
-    made.load_state_dict(state)
-    return made
