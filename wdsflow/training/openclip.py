@@ -160,6 +160,8 @@ def get_wds_dataset(
     columns = Columns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
     schedule, subset = _schedule(args, options, here, source.catalog, is_train=is_train, floor=floor)
+    buffers = Buffers.from_environment()
+    shuffle = schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
     recipe = FeedRecipe(
         schedule=schedule,
         sources=(source,),
@@ -168,18 +170,13 @@ def get_wds_dataset(
         place=here,
         seed=int(args.seed),
         trains=is_train,
-        shuffle=_shuffle(schedule) if is_train else None,
+        shuffle=shuffle if is_train else None,
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
     epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
     return DataInfo(dataloader=loader, shared_epoch=epoch_of_loader)
-
-
-def _shuffle(schedule: Schedule) -> Buffers | None:
-    buffers = Buffers.from_environment()
-    return schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
