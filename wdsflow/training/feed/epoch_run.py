@@ -153,9 +153,7 @@ class EpochRun:
         started = time.monotonic()
         while True:
             if self.stopped:
-                raise RuntimeError(
-                    "this pass over the loader was ended: another one has begun, or the loader was closed"
-                )
+                raise RuntimeError("this pass over the loader was ended: by another pass, a loaded state or close()")
             try:
                 item = self._ready.get(timeout=_LOOK)
             except queue.Empty:

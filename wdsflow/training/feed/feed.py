@@ -121,8 +121,7 @@ class Feed:
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * cores)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
-        self.largest = self._shares.decode  # bytes of one image; larger ones are refused
-        self.limit(self.largest)
+        self.limit(self._shares.decode)  # bytes of one image; larger ones are refused
         self._assemble = Assembler([source.images for source in recipe.sources], recipe.sources[0].columns)
         self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
         for source in recipe.sources:

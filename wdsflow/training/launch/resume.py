@@ -121,9 +121,11 @@ class ResumedRun:
             if isinstance(error, OtherSubset):  # continuing would silently change the set of samples
                 raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
+                fix = (
+                    "continue with the ranks and arguments of that run, or after a whole epoch: --resume .../epoch_N.pt"
+                )
                 raise ResumeError(
-                    f"cannot resume within epoch {saved.position.epoch}: {error}\nTo fix it, continue with the ranks and "
-                    "arguments of that run, or from a checkpoint of the end of an epoch: --resume .../epoch_N.pt"
+                    f"cannot resume within epoch {saved.position.epoch}: {error}\nTo fix it, {fix}"
                 ) from error
             _log.warning(
                 "The feed differs from that of the checkpoint; resuming at epoch %d: %s", saved.position.epoch, error
