@@ -279,8 +279,8 @@ def _known_size(data: str, shards: int) -> float | None:
     folder = os.path.dirname(data) or "."
     try:
         known, listed = upstream.get_dataset_size(data)
-        sizes = os.path.join(folder, COUNTS[0])
-        if os.path.isfile(sizes) and min(map(int, json.loads(Path(sizes).read_bytes()).values()), default=0) < 0:
+        sizes = Path(folder, COUNTS[0])
+        if sizes.is_file() and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0:
             raise ValueError("it has a negative count")
         size = float(known or 0)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
