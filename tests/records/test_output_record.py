@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +116,7 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
     "change",
     [
         lambda line: line.replace('"written":3', '"written":2'),  # its counts do not add up
+        lambda line: re.sub(r'"(samples|written)":3', r'"\1":-3', line),  # they do, but are negative
         lambda line: line[:-9],  # cut by a full disk
         lambda line: line.replace('"url"', '"later"'),  # of another version
     ],

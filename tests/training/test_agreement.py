@@ -24,6 +24,7 @@ SIDECARS: dict[str, dict[str, str]] = {
     "sizes.json is no object": {"sizes.json": "[9, 9]"},
     "sizes.json is cut": {"sizes.json": '{"0.tar": 9'},
     "sizes.json holds no numbers": {"sizes.json": '{"0.tar": "many", "1.tar": null}'},
+    "sizes.json holds a negative number": {"sizes.json": '{"0.tar": -3, "1.tar": 9}'},
     "sizes.json holds zeros": {"sizes.json": '{"0.tar": 0, "1.tar": 0}'},
     "__len__ is no number": {"__len__": "nine"},
     "__len__ is below zero": {"__len__": "-9"},

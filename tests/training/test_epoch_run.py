@@ -112,7 +112,7 @@ def test_batches_come_in_order_with_their_samples_and_the_end_is_told_as_often_a
     assert (whole.plan.closed, whole.files.closed, whole.engine.kills) == (True, 1, 0)
     whole.run.close()
     whole.run.close()
-    with pytest.raises(RuntimeError, match="another one has begun, or the loader was closed"):
+    with pytest.raises(RuntimeError, match="by another pass, a loaded state or close"):
         whole.next()
 
 

@@ -8,7 +8,6 @@ pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
 from tests.training.shards import write_shards
 from tests.training.test_loader import EVAL, digest, loader
-from wdsflow.training.openclip import SharedEpoch
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_an_epoch_that_the_caller_repeats_is_warned_of(data, warnings):
     loading = make(data)
     for _ in range(2):
         assert not warnings()
-        SharedEpoch(loading).set_value(0)
+        loading.set_epoch(0)
         list(loading)
     [warning] = warnings()
     assert "epoch 0 begins again" in warning

@@ -50,7 +50,7 @@ def test_a_pass_that_another_one_has_ended_says_so(tmp_path):
     next(first)
     second = iter(loading)
     assert next(second)
-    with pytest.raises(RuntimeError, match="another one has begun"):
+    with pytest.raises(RuntimeError, match="was ended: by another pass"):
         next(first)
     loading.close()
 

@@ -229,10 +229,14 @@ def test_get_data_serves_training_and_validation(tmp_path):
     assert sum(len(images) for images, _ in found["val"].dataloader) == 16
 
 
-def test_samples_are_counted_where_nobody_tells_their_number(tmp_path):
+@pytest.mark.parametrize("sizes", [None, '{"0000.tar": -1, "0001.tar": 9}', '{"0000.tar": 8}'])
+def test_samples_are_counted_where_nobody_tells_their_number(tmp_path, caplog, sizes):
     data = write_shards(tmp_path, [8, 9])
+    if sizes is not None:
+        (tmp_path / "sizes.json").write_text(sizes)
     args = arguments(train_data=data, workers=1, batch_size=4)
     assert get_wds_dataset(args, EVAL, True, tokenizer=as_text).dataloader.num_samples == 20
+    assert ("sizes.json cannot be used, samples are counted: it " in caplog.text) == (sizes is not None)
 
 
 def test_too_few_shards_are_refused_with_a_way_out(tmp_path):

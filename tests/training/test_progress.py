@@ -139,14 +139,15 @@ def test_other_ranks_speak_once_an_epoch_and_only_of_trouble(heard, lost, damage
     assert ("damaged: /data/7.tar and 1 more" in line) == damaged
 
 
+@pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(("lost", "levels"), [(0, []), (30, ["WARNING"])])
-def test_status_off_leaves_only_trouble(heard, lost, levels):
-    feed, tally = progress(0), LossTally(kept=1000)
+def test_status_off_leaves_only_trouble(heard, lost, levels, rank):
+    feed, tally = progress(0, rank=rank, world_size=2), LossTally(kept=1000)
     feed.begin(0, 2, LossTally(), 0.0)
     lose(tally, lost)
     feed.step(64, 1, tally, 0.0)
     feed.wait(1000, tally, 0.0)
-    feed.end(tally, 0.0)
+    feed.end(tally, 1000.0)
     assert [level for level, _ in lines(heard)] == levels
 
 

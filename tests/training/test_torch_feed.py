@@ -1,7 +1,10 @@
 """wdsflow.feed: exact epochs, mixed sources, states that any job continues, columns, and errors."""
 
+import copy
 import json
+import logging
 import os
+import pickle
 import random
 import re
 import shutil
@@ -229,7 +232,7 @@ def test_shards_without_a_usable_sample_end_with_what_would_fit(tmp_path):
         ({"fields": ()}, "fields is empty"),
         ({"fields": ("jpg", "txt", "json:alt")}, "'json:alt' is a second caption"),
         ({"options": FeedOptions(caption="json:alt")}, r"options has caption='json:alt'; wdsflow.feed takes fields="),
-        ({"world_size": 9, "rank": 0}, "7 samples with all fields are too few for 9 ranks"),
+        ({"world_size": 9, "rank": 0}, "an epoch of 7 samples with all fields is too short for 9 ranks"),
         ({"rank": 1}, "rank is 1 and world_size is None: give both, or neither"),
         ({"world_size": 2, "rank": 2}, "rank is 2; with world_size=2 it must be 0 to 1"),
         ({"world_size": 2, "rank": -1}, "rank is -1; with world_size=2 it must be 0 to 1"),
@@ -322,6 +325,74 @@ def test_a_state_of_another_feed_is_refused_with_the_difference(tmp_path):
     (tmp_path / "a" / "0001.tar").unlink()
     with pytest.raises(ValueError, match="samples: 16 then, 7 now"):
         feed(f"{tmp_path}/a/*.tar").load_state_dict(state)
+
+
+def test_copies_of_a_feed_continue_where_it_is(tmp_path):
+    shards = write_shards(tmp_path, [9, 8])
+    one = feed(shards, fields=("__key__", "__url__"))
+    batches = iter(one)
+    first = [next(batches), next(batches)]
+    copies = [copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
+    rest = list(batches)
+    assert first
+    assert [list(each) for each in copies] == [rest, rest]
+
+
+@pytest.mark.parametrize("kind", ["torch", "torchdata"])
+def test_one_worker_of_a_dataloader_gives_all_samples(tmp_path, kind):
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    shards = write_shards(tmp_path, [9, 8])
+    one = feed(shards, fields=("txt", "__key__"), options=FeedOptions(status_every=0.0))  # forks in the main process
+    loader = torch.utils.data.DataLoader if kind == "torch" else StatefulDataLoader
+    assert sum(len(keys) for _, keys in loader(one, batch_size=None, num_workers=1)) == 17
+
+
+def test_a_state_that_is_loaded_within_a_pass_ends_it(tmp_path):
+    shards = write_shards(tmp_path, [9, 8])
+    one = feed(shards, fields=("__key__", "__url__"))
+    batches = iter(one)
+    next(batches)
+    state, rest = one.state_dict(), list(batches)
+    running, waiting = iter(one), None
+    next(running), next(running)
+    one.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="this pass over the loader was ended"):
+        next(running)
+    assert list(one) == rest
+    waiting = iter(one)
+    one.load_state_dict(state)
+    assert list(waiting) == rest
+
+
+def test_a_forked_process_cannot_take_batches_of_a_pass_of_its_parent(tmp_path):
+    batches = iter(feed(write_shards(tmp_path, [9, 8]), fields=("__key__",)))
+    next(batches)
+    child = os.fork()
+    if not child:
+        try:
+            next(batches)
+        except RuntimeError as error:
+            os._exit(7 if "call iter() in this one" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sum(1 for _ in batches) == 4
+
+
+def test_an_epoch_that_a_small_weight_makes_long_is_reported(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "wdsflow.training")
+    shards = {write_shards(tmp_path / "a", [9]): 1.0, write_shards(tmp_path / "b", [8]): 1e-3}
+    assert len(feed(shards, fields=("__key__",))) == 1877
+    assert "an epoch has 7,508 samples, of 17: it lasts until" in caplog.text
+    assert caplog.text.rstrip().endswith("of weight 0.001, has been given. For a shorter one, set epoch_samples=17")
+    caplog.clear()
+    assert len(feed(shards, fields=("__key__",), epoch_samples=17)) == 5
+    assert not caplog.text
+
+
+def test_a_batch_may_be_larger_than_an_epoch(tmp_path):
+    ((keys,),) = list(feed(write_shards(tmp_path, [9, 8]), fields=("__key__",), batch_size=10**9))
+    assert len(keys) == 17
 
 
 def test_headspace_says_what_bounds_training(tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -214,9 +215,17 @@ def test_ranks_that_end_well_one_after_the_other_say_nothing(ends):
         assert (code, said) == (0, "")
 
 
+@contextmanager
+def started(stall_after):
+    dog = Watchdog(stall_after)
+    dog.start()
+    yield dog
+    dog.stop()
+
+
 def test_without_other_ranks_a_long_wait_raises_and_nothing_is_ended(monkeypatch):
     clock = Clock(monkeypatch, watchdog)
-    with Watchdog(5) as dog, dog.waiting(lambda waited: StallError(f"after {waited:.0f}")):
+    with started(5) as dog, dog.waiting(lambda waited: StallError(f"after {waited:.0f}")):
         clock.sleep(4)
         dog.check()
         clock.sleep(2)
@@ -270,7 +279,7 @@ def test_what_is_done_meanwhile_begins_the_wait_again(monkeypatch):
 
 def test_time_between_two_waits_does_not_count(monkeypatch):
     clock = Clock(monkeypatch, watchdog)
-    with Watchdog(5) as dog:
+    with started(5) as dog:
         with dog.waiting(lambda waited: StallError("first")):
             pass
         clock.sleep(10)
@@ -281,23 +290,24 @@ def test_time_between_two_waits_does_not_count(monkeypatch):
 
 def test_a_wait_that_never_checks_is_said_but_a_single_process_lives_on(monkeypatch, capsys):
     monkeypatch.setattr(watchdog, "_EVERY", 0.01)
-    with Watchdog(0.01) as dog, dog.waiting(lambda waited: StallError("rank 0: it hangs in its data")):
+    with started(0.01) as dog, dog.waiting(lambda waited: StallError("rank 0: it hangs in its data")):
         dog._thread.join()
     assert "it hangs in its data" in capsys.readouterr().err
 
 
-def test_it_ends_and_starts_again_with_its_context():
+def test_it_ends_and_starts_again():
     dog = Watchdog(1)
     for _ in range(2):
-        with dog:
-            first = dog._thread
-            dog.start()
-            assert dog._thread is first
+        dog.start()
+        first = dog._thread
+        dog.start()
+        assert dog._thread is first
+        dog.stop()
         assert not first.is_alive()
 
 
 def test_a_single_rank_has_nobody_to_tell():
-    with Watchdog(1) as dog:
+    with started(1) as dog:
         dog.failed(StallError("nobody"))
         dog.check()
         assert dog.explain(RuntimeError("Connection closed by peer")) is None

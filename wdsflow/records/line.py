@@ -39,8 +39,9 @@ class Counts(NamedTuple):
         return sum(self.left_out.values())
 
     def check(self, about: object) -> None:
-        """Raise RuntimeError if one is unaccounted for."""
-        if self.came + (self.made or 0) != self.out + self.gone:
+        """Raise RuntimeError if one is unaccounted for, or a count is negative."""
+        counts = (self.came, self.out, self.made or 0, *self.left_out.values())
+        if self.came + (self.made or 0) != self.out + self.gone or min(counts) < 0:
             raise RuntimeError(f"{self.what} do not add up: {self.line()}: {about}")
 
     def line(self, out: str = "out", left_out: str = "left out") -> str:

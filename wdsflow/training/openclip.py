@@ -5,6 +5,7 @@ open_clip_train.
 """
 
 import inspect
+import json
 import logging
 import os
 import time
@@ -13,6 +14,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
 from math import inf
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from .feed_options import NoOpenClip
@@ -56,21 +59,6 @@ _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
 _NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 for other batches
 _log = logging.getLogger("wdsflow.training")
-
-
-class SharedEpoch:
-    """The epoch of a loader, for ``DataInfo.set_epoch``."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def set_value(self, epoch: int) -> None:
-        """Begin this epoch with the next iteration."""
-        self._loader.set_epoch(epoch)
-
-    def get_value(self) -> int:
-        """Return the epoch that the next iteration begins."""
-        return self._loader.epoch
 
 
 def get_data(
@@ -172,6 +160,8 @@ def get_wds_dataset(
     columns = Columns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
     schedule, subset = _schedule(args, options, here, source.catalog, is_train=is_train, floor=floor)
+    buffers = Buffers.from_environment()
+    shuffle = schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
     recipe = FeedRecipe(
         schedule=schedule,
         sources=(source,),
@@ -180,17 +170,13 @@ def get_wds_dataset(
         place=here,
         seed=int(args.seed),
         trains=is_train,
-        shuffle=_shuffle(schedule) if is_train else None,
+        shuffle=shuffle if is_train else None,
         processes=args.workers,
         data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
-    return DataInfo(dataloader=loader, shared_epoch=SharedEpoch(loader))
-
-
-def _shuffle(schedule: Schedule) -> Buffers | None:
-    buffers = Buffers.from_environment()
-    return schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
+    epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
+    return DataInfo(dataloader=loader, shared_epoch=epoch_of_loader)
 
 
 def _check_callables(preprocess: object, tokenizer: object, *, is_train: bool) -> None:
@@ -290,12 +276,15 @@ def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankP
 
 def _known_size(data: str, shards: int) -> float | None:
     """Return the samples by ``sizes.json`` or ``__len__`` next to the shards; None if unusable, where OpenCLIP fails."""
+    folder = os.path.dirname(data) or "."
     try:
         known, listed = upstream.get_dataset_size(data)
+        sizes = Path(folder, COUNTS[0])
+        if sizes.is_file() and min(map(int, json.loads(sizes.read_bytes()).values()), default=0) < 0:
+            raise ValueError("it has a negative count")
         size = float(known or 0)
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, SyntaxError, RecursionError) as error:
         reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
-        folder = os.path.dirname(data) or "."
         file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
         _log.warning(
             "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --force",

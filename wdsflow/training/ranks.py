@@ -159,8 +159,8 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
     can = not daemon and ("fork" in methods or not known)
     if not can and (asked == "processes" or not known):
         why = "this is a daemonic process" if daemon else "this system does not fork"
-        hint = "decode in threads" if known else "read shards in the main process"
-        raise ValueError(f"images cannot be decoded in processes here: {why}; {hint}")
+        hint = 'decode_in="threads"' if known else "iterate in the main process, as DataLoader(..., num_workers=0) does"
+        raise ValueError(f"samples cannot be made in processes here: {why}; {hint}")
     if not known:
         return usual
     return "fork" if can and (asked == "processes" or (asked == "auto" and usual == "fork")) else None

@@ -4,6 +4,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from logging import WARNING
 from math import inf
@@ -28,6 +29,7 @@ from .stalls.loss_tally import say
 Fields = Sequence[str] | Mapping[str, str]
 Path = str | os.PathLike[str]
 Shards = Path | Sequence[Path]
+_LONG = 20  # times the samples of all sources, from which on an epoch is worth a warning
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ def feed(
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
+    given = locals()
     try:
         batch_size, shuffle, seed = (
             whole("batch_size", batch_size, 1),
@@ -154,7 +157,10 @@ def feed(
                 f"drop_last=True leaves no batch: an epoch of {how_many(schedule.length, 'sample')} is less than "
                 f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
-        return _loader(schedule, opened, options, shuffle=shuffle, found=rank is None)
+        _report_length(schedule, opened, given=epoch_samples is not None)
+        made = _loader(schedule, opened, options, shuffle=shuffle, found=rank is None)
+        made.again = partial(feed, **given | here._asdict())
+        return made
     except ValueError as error:
         if isinstance(error, FeedStopped):
             raise
@@ -188,7 +194,7 @@ def _loader(
     recipe = FeedRecipe(
         schedule=schedule,
         sources=tuple(each.source for each in opened),
-        batch_size=schedule.batch_size,
+        batch_size=min(schedule.batch_size, -(-schedule.length // schedule.place.world_size)),
         options=options,
         place=schedule.place,
         seed=schedule.seed,
@@ -313,6 +319,16 @@ def _check_together(opened: Sequence[_Opened]) -> None:
             "at the same places, or a map that returns the same"
         )
     _report_overlap(opened)
+
+
+def _report_length(schedule: Balanced, opened: Sequence[_Opened], *, given: bool) -> None:
+    """Warn of an epoch that a source of small weight makes long, because it is given in full."""
+    every = sum(each.mixed.samples for each in opened)
+    if not given and schedule.length > _LONG * every:
+        last = max(opened, key=lambda each: each.mixed.samples / each.mixed.weight)
+        until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+        long = f"an epoch has {schedule.length:,} samples, of {every:,}: {until}"
+        say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={every}")
 
 
 def _report_overlap(opened: Iterable[_Opened]) -> None:

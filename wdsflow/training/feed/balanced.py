@@ -144,7 +144,7 @@ class Balanced(Schedule):
         self.length = self._length() if length is None else length
         ranks = place.world_size
         if self.length < ranks:
-            raise ValueError(f"{self.length} samples with all fields are too few for {ranks} ranks")
+            raise ValueError(f"an epoch of {self.length:,} samples with all fields is too short for {ranks} ranks")
         self.lanes = max(1, min(self.most_lanes, self.shards))  # about; for messages and shares of memory
         self.num_batches = self.steps_left(0)
         whole_number_of = {"exact": 1, "even": ranks, "drop": ranks * batch_size}[last]

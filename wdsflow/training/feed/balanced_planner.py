@@ -214,6 +214,5 @@ class BalancedPlanner:
     def _close_passed(self, batch: _Batch, part: Part) -> None:
         """Close lanes of earlier passes of a source: other ranks take their last samples."""
         passed = {key for key in self._lanes if key[0] == part.source and key[1] < part.turn}
-        if passed:
-            for key in passed.difference(other[:3] for other in batch.undrawn):
-                self._lanes.pop(key)[0].close()
+        for key in passed.difference(other[:3] for other in batch.undrawn):
+            self._lanes.pop(key)[0].close()

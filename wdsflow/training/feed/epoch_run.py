@@ -131,10 +131,10 @@ class EpochRun:
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
         self._room.put(None)
-        self._stop = False
+        self.stopped = False  # it has been told to stop; its thread may still be at work
         self.planner: Planner | BalancedPlanner | None = None
         for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
-            if run.abandoned:
+            if run.stopped:
                 run.close(_AT_EXIT)
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
@@ -148,12 +148,12 @@ class EpochRun:
 
         Raises errors of the work or of ``look``, and RuntimeError once this pass has been closed.
         """
+        if self.owner != os.getpid():
+            raise RuntimeError(f"process {self.owner} began this pass over the loader: call iter() in this one")
         started = time.monotonic()
         while True:
-            if self._stop:
-                raise RuntimeError(
-                    "this pass over the loader was ended: another one has begun, or the loader was closed"
-                )
+            if self.stopped:
+                raise RuntimeError("this pass over the loader was ended: by another pass, a loaded state or close()")
             try:
                 item = self._ready.get(timeout=_LOOK)
             except queue.Empty:
@@ -181,14 +181,9 @@ class EpochRun:
                 self.engine.kill()
                 self._thread.join(1.0)
 
-    @property
-    def abandoned(self) -> bool:
-        """Whether it has been told to stop; its thread may still be at work."""
-        return self._stop
-
     def abandon(self) -> None:
         """Stop soon. Takes no lock: garbage collection may call it anywhere."""
-        self._stop = True
+        self.stopped = True
         self._room.put(None)  # wakes the thread
 
     def _drive(self) -> None:
@@ -226,7 +221,7 @@ class EpochRun:
         yield from self.planner.chunks()
 
     def _look(self) -> None:
-        if self._stop:
+        if self.stopped:
             raise _Stopped
 
     def _put(self, item: Ready | _End) -> None:

@@ -114,15 +114,14 @@ class Feed:
 
     def __init__(self, recipe: FeedRecipe) -> None:
         self.recipe, self.tally = recipe, LossTally()
-        self._decoders = decoders_for(recipe.options.decoders)
+        cores = decoders_for(recipe.options.decoders)
         self._method = start_method(recipe.options.decode_in, known=recipe.known)
-        self._workers = self._decoders if recipe.known else max(1, recipe.processes)
+        self.decoders = cores if recipe.known else max(1, recipe.processes)  # threads or processes
         # Small enough for all decoders to work on each batch.
-        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * self._decoders)))
+        self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * cores)))
         self._shares = self._share()
         self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
-        self.largest = self._shares.decode  # bytes of one image; larger ones are refused
-        self.limit(self.largest)
+        self.limit(self._shares.decode)  # bytes of one image; larger ones are refused
         self._assemble = Assembler([source.images for source in recipe.sources], recipe.sources[0].columns)
         self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
         for source in recipe.sources:
@@ -217,11 +216,6 @@ class Feed:
             idle=idle,
         )
 
-    @property
-    def decoders(self) -> int:
-        """The number of threads or processes that make samples."""
-        return self._workers
-
     def cpu(self) -> float:
         """Return the seconds of processor time that the decoders of this epoch have taken."""
         return 0.0 if self._engine is None else self._engine.cpu()
@@ -269,8 +263,10 @@ class Feed:
 
     def _ready_engine(self) -> Threads | Decoders:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
+            # Again: a worker of a DataLoader, which is a daemon, starts no processes.
+            self._method = start_method(self.recipe.options.decode_in, known=self.recipe.known)
             self._engine = self._new_engine()
-            self._shared = SharedBudget(self._shares.decode, self._workers) if self._method == "fork" else None
+            self._shared = SharedBudget(self._shares.decode, self.decoders) if self._method == "fork" else None
             self._owner = os.getpid()
         return self._engine
 
@@ -278,13 +274,13 @@ class Feed:
         samples = self._shares.ahead + self.recipe.batch_size
         ahead, sources = -(-samples // self._chunk), self.recipe.sources
         if self._method is None:
-            return Threads(self._workers, ahead)
+            return Threads(self.decoders, ahead)
         for source in sources:
             if self._method == "fork" and source.images is not None:
                 source.images.import_all()
         sizes = [_LARGEST if source.shape is None else math.prod(source.shape) for source in sources if source.images]
         return Decoders(
-            self._workers,
+            self.decoders,
             ahead,
             room=samples + 2 * self._chunk,
             size=max(sizes, default=0),
@@ -303,7 +299,7 @@ class Feed:
                 batch=self.recipe.batch_size,
                 sample=values * _FLOAT,
                 made=values if self.recipe.known else values * _FLOAT,
-                decoders=self._workers,
+                decoders=self.decoders,
                 chunk=self._chunk,
                 lanes=self.recipe.schedule.lanes,
             )

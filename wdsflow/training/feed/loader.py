@@ -3,7 +3,7 @@
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 
 from wdsflow.training.feed_options import DecoderError, FeedError, FeedStopped, SampleError, whole
 from wdsflow.training.ranks import cores_for_rank, place, talks
-from wdsflow.training.stalls.loss_tally import LossTally, say
+from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
@@ -49,6 +49,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._epochs = EpochCounter(epoch, advances=recipe.trains)
         self._running = epoch  # epoch of the current iteration
         self._feed = Feed(recipe)
+        self.tally = self._feed.tally
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
         # Evaluation prints no lines of its own, and must not overwrite training's metrics.
         spoken = recipe.options if recipe.trains else replace(recipe.options, status_every=0.0, metrics=None)
@@ -57,16 +58,12 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         for abandon in (self._watchdog.abandon, self._feed.abandon):
             weakref.finalize(self, abandon).atexit = False
         self.headroom: Headspace | None = None
+        self.again: Callable[[], Loader] | None = None  # makes this feed in another process
         self._before = self.tally
         self._run: EpochRun | None = None
         self._base_seed: int | None = None
         self._resumed: State | None = None
         self._state: State | None = None
-
-    @property
-    def tally(self) -> LossTally:
-        """Counts of the samples so far, kept and lost."""
-        return self._feed.tally
 
     @property
     def epoch(self) -> int:
@@ -91,6 +88,15 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         """Begin the next epoch, or the rest of one if a state has been loaded."""
         return self._batches(*self._begin())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
+        if self.again is None:
+            raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates")
+        return self.again, (), self.state_dict()
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.load_state_dict(state)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the feed after the last yielded batch, as JSON values."""
@@ -122,6 +128,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             # With a different amount of memory or other decoders, order and refusals of samples would differ.
             self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
             self._feed.limit(int(state.get("largest", self._feed.largest)))
+        if self._run is not None:
+            self._run.close()  # a batch of its position would replace that of the state
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded
@@ -191,7 +199,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._run, epoch
 
     def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
-        if self._epochs.asked and run is self._run:  # set_epoch after iter(), as in a hook of Lightning
+        # set_epoch or load_state_dict after iter(), as in a hook of Lightning
+        if run is self._run and (self._epochs.asked or run.stopped):
             run, epoch = self._begin()
         self._watchdog.start()
         self._progress.begin(epoch, self.num_batches, self._before, self.waited)

@@ -20,6 +20,7 @@ from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPositio
 from wdsflow.training.ranks import gathered
 
 GetData = Callable[..., dict[str, Any]]
+_FIX = "To fix it, continue with the ranks and arguments of that run, or after a whole epoch: --resume .../epoch_N.pt"
 _log = logging.getLogger(__name__)
 
 
@@ -121,7 +122,7 @@ class ResumedRun:
             if isinstance(error, OtherSubset):  # continuing would silently change the set of samples
                 raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
-                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}") from error
+                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}\n{_FIX}") from error
             _log.warning(
                 "The feed differs from that of the checkpoint; resuming at epoch %d: %s", saved.position.epoch, error
             )

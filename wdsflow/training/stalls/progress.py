@@ -46,7 +46,8 @@ class Progress:
 
     def __init__(self, options: FeedOptions, *, rank: int = 0, world_size: int = 1) -> None:
         self.rank, self.world_size = rank, world_size
-        self._speaks = rank == 0 and options.status_every > 0
+        self._quiet = not options.status_every
+        self._speaks = rank == 0 and not self._quiet
         self._every = options.status_every or _METRICS_EVERY
         self._metrics = Metrics(options.metrics, rank=rank, world_size=world_size) if options.metrics else None
         self._due = inf
@@ -54,9 +55,8 @@ class Progress:
         self._first: tuple[float, int, float] = (0.0, 0, 0.0)  # time, samples, seconds waited, when the epoch began
         self._last = self._first  # the same when the last line was written
         self._before = LossTally()
-        self._next_wait = self._first_wait = min(self._every, _LONG_WAIT) if self._speaks else _LONG_WAIT
-        if not options.status_every:
-            self._next_wait = self._first_wait = inf
+        first_wait = min(self._every, _LONG_WAIT) if self._speaks else _LONG_WAIT
+        self._next_wait = self._first_wait = inf if self._quiet else first_wait
 
     def begin(self, epoch: int, num_batches: int, tally: LossTally, waited: float) -> None:
         """Begin an epoch. ``tally`` and ``waited`` (seconds) are of the whole run, here and below."""
@@ -99,7 +99,7 @@ class Progress:
         level = logging.WARNING if bad else logging.INFO
         if self._speaks:
             say(level, "\n".join(self._table(facts)))
-        elif bad or (self.rank and facts.share >= _MUCH_WAITED):
+        elif bad or (self.rank and not self._quiet and facts.share >= _MUCH_WAITED):
             say(level, self._line(facts))
         if self._metrics:
             self._metrics.write(facts)

@@ -85,13 +85,6 @@ class Watchdog:
         self._abandoned = True
         atexit.unregister(self._leave)
 
-    def __enter__(self) -> "Watchdog":  # noqa: PYI034 - Self needs Python 3.11
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     @contextmanager
     def waiting(self, describe: Callable[[float], StallError]) -> Iterator[None]:
         """Mark a wait for a batch: after ``stall_after`` seconds, ``check`` raises ``describe(seconds waited)``."""
