@@ -123,7 +123,7 @@ def feed(
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
-    given = locals()
+    given = dict(locals())  # a copy: debuggers add to it
     try:
         batch_size, shuffle, seed = (
             whole("batch_size", batch_size, 1),
