@@ -42,9 +42,8 @@ def check_loader(
     Raises:
         PipelineError: the loader cannot be found, imported, built or read.
     """
-    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder:
+    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder, LoaderRuns(spec, patience) as runs:
         tars = TinyTars(Path(folder), allow_pipe=options.allow_pipe)
-        runs = LoaderRuns(spec, patience)
         for each in (_EACH, _MORE):
             request, note = _request(evidence, tars, each)
             request = replace(request, epochs=3 if "resume" in checks else 1)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from wdsflow.text.shell import escape
@@ -39,10 +38,8 @@ class _Workers:
         copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
-        with ThreadPoolExecutor(2) as pool:
-            one_process = pool.submit(self.runs.run_series, asked)
-            several = pool.submit(self.runs.run_ranks, replace(self.request, workers=own), RANKS)
-            runs, ranks = one_process.result(), several.result()
+        runs = self.runs.run_series(asked)
+        ranks = self.runs.run_ranks(replace(self.request, workers=own), RANKS)
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Literal, cast
+from typing import IO, Literal, Self, cast
 
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
@@ -89,6 +89,7 @@ class LoaderRun:
     no_guard: bool = False  # a worker imported the user's script, which started processes again
     opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
+    library: str = ""  # "torch" if it was imported
 
     @property
     def rows(self) -> list[Row]:
@@ -107,7 +108,10 @@ class LoaderRun:
 
 
 class LoaderRuns:
-    """Starts runs of one loader.
+    """Starts runs of one loader, each in a new process.
+
+    The import of torch takes longer than most runs. So the processes are forks of a few others, which have imported torch,
+    if the loader does, and nothing of the user. Those differ in their seed of hashes, as two starts of a training do.
 
     Args:
         spec: ``module:object`` or ``train.py:object``.
@@ -116,9 +120,20 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
+        self._library, self._importing = "", 0.0  # what all runs import; the longest import, in seconds
+        self._idle: list[tuple[Peer, IO[bytes]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        while self._idle:
+            peer, log = self._idle.pop()
+            peer.close()
+            log.close()
 
     def run(self, request: LoaderRequest) -> LoaderRun:
-        """Return the result of a run in a new process, which is ended with all that it started."""
+        """Return the result of a run in a new process."""
         return self.run_series([request])[0]
 
     def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
@@ -136,20 +151,30 @@ class LoaderRuns:
         """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
         found: list[LoaderRun] = []
         while len(found) < len(requests):
-            with tempfile.TemporaryFile() as log:
-                peer = Peer(f"from {__package__}.loader_serving import serve; serve({self.spec!r})", stderr=log)
-                try:
-                    for request in requests[len(found) :]:
-                        found.append(self._ask(peer, request))
-                        if found[-1].how != "ended":
-                            break
-                finally:
-                    status = peer.close()
+            peer, log = self._idle.pop() if self._idle else self._started()
+            for request in requests[len(found) :]:
+                found.append(self._ask(peer, request))
+                if found[-1].how != "ended":
+                    break
+            log.seek(0)
+            found[-1].no_guard = _NO_GUARD in log.read()
+            if found[-1].how in ("ended", "raised") and found[-1].library == self._library:
+                log.seek(0)
+                log.truncate()
+                peer.send(None)
+                self._idle.append((peer, log))
+            else:
+                status = peer.close()
                 if found[-1].how == "begun":
                     found[-1].how, found[-1].error = "raised", how_it_ended(status, log)
-                log.seek(0)
-                found[-1].no_guard = _NO_GUARD in log.read()
+                log.close()
+                self._library = self._library or found[-1].library
         return found
+
+    def _started(self) -> tuple[Peer, IO[bytes]]:
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
+        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._library!r})"
+        return Peer(code, stderr=log), log
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
@@ -161,8 +186,9 @@ class LoaderRuns:
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":
                     return found
-                if found.stage == "building" and request.method not in ("", "fork"):
-                    slow = _IMPORTS * (time.monotonic() - started)
+                if found.stage == "building":
+                    self._importing = max(self._importing, time.monotonic() - started)
+                    slow = _IMPORTS * self._importing if request.method not in ("", "fork") else 0.0
                 patience = self.patience + slow if found.stage not in ("importing", "building") else patience
             found.how = "hung"
         except (OSError, EOFError):

@@ -1,6 +1,7 @@
 """The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -9,8 +10,9 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import IO, cast
+from typing import IO, NoReturn, cast
 
+from wdsflow.engines.keeper import end_as
 from wdsflow.engines.peer import receive, send, take_line
 
 from ..tracing.meter import error_text, line_of, machine_fault
@@ -33,18 +35,32 @@ from .rows import rows_of
 from .stand_ins import Items, is_map_style
 
 
-def serve(spec: str) -> None:
-    """Run the loader as each request on the line says, and report each step there."""
-    line, opened = take_line(), set[str]()
+def serve(spec: str, library: str) -> None:
+    """Import a library, then run the loader as the requests on the line say, in forks: each until the line says None."""
+    line = take_line()
     bound_memory()
+    if library:
+        importlib.import_module(library)
+    status = 0
+    while not status:
+        if not (child := os.fork()):
+            _run_all(spec, library, line)
+        status = os.waitpid(child, 0)[1]
+    end_as(status)
+
+
+def _run_all(spec: str, library: str, line: IO[bytes]) -> NoReturn:
+    """Run the loader as each request on the line says, and report each step there."""
+    opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # a fork has the state of its parent; random has its own remedy
     with contextlib.suppress(EOFError):
-        while True:
-            request: LoaderRequest = receive(line)
+        while (request := cast("LoaderRequest | None", receive(line))) is not None:
             opened.clear()
             serving = _Serving(request, line)
             try:
-                serving.run(spec)
+                serving.run(spec, library)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
                 wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
                 text = str(error) if wrong else failure_text(error, "called")
@@ -52,8 +68,10 @@ def serve(spec: str) -> None:
                 serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
             real = {os.path.realpath(path) for path in tuple(opened)}
             serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
+            serving.found.library = "torch" if "torch" in sys.modules else ""
             send(line, serving.found)
-    os._exit(0)  # threads and workers of the user's loader end with the process
+        os._exit(0)  # threads of the user's loader end with the process, and its workers soon
+    os._exit(1)  # nothing more is asked
 
 
 def _set_rank(request: LoaderRequest) -> None:
@@ -105,11 +123,12 @@ class _Serving:
         self.found.stage = stage
         send(self.line, replace(self.found, epochs=[], states=[]))
 
-    def run(self, spec: str) -> None:
+    def run(self, spec: str, library: str) -> None:
         """Build the loader, load the state, and read the epochs."""
         request, found = self.request, self.found
         if request.method:
             multiprocessing.set_start_method(request.method, force=True)
+            multiprocessing.set_forkserver_preload(["__main__", *filter(None, [library])])  # imported once, not by each
         _set_rank(request)
         loader = self._built(find(spec))
         until, kept = time.monotonic() + request.seconds, list[tuple[Place, object, bytes]]()

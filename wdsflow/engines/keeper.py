@@ -73,7 +73,7 @@ def _keep(child: int) -> NoReturn:
             found = _reaped(child)
             status = found if status is None else status
             time.sleep(_PAUSE)
-    _end_as(status)
+    end_as(status)
 
 
 def _close_others() -> None:
@@ -110,7 +110,8 @@ def _kill_all(child: int, *, alive: bool) -> None:
             each.kill()
 
 
-def _end_as(status: int | None) -> NoReturn:
+def end_as(status: int | None) -> NoReturn:
+    """End this process as another one did, by its status of ``waitpid``; None: it is not known."""
     if status is not None and os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.WTERMSIG(status)
