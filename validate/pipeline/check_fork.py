@@ -70,5 +70,5 @@ def _lacks(base: LoaderRun, text: str, methods: list[str]) -> str:
     names = base.facts.set_globals
     if not names or METHODS[0] in methods or "pickled" in text or "__main__" in text:
         return ""
-    line = f" ({base.facts.lines['makes']})" if base.facts.lines.get("makes") else ""
+    line = f" ({base.facts.lines['sets']})" if base.facts.lines["sets"] else ""
     return f"; making the loader sets the global {listed(list(names))}{line}, which a worker that is not forked lacks"

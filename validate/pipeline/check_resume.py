@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
+from .loader_process import END, RANKS, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
 from .rows import NO_KEYS, identifying, such_as
 
 _WRONG, _NONE = "P327", "P328"
@@ -73,7 +73,9 @@ class _Resume:
             text = f"the state taken {_at(place)} changes later: it shares memory with the running loader"
             self._fault(text, "saves")
         self._resumed(self._resumed(self._taken(saved), again=False), again=True)
-        if self.faults and base.facts.workers and base.facts.stateful:
+        if not self.faults:
+            self._on_ranks()
+        elif base.facts.workers and base.facts.stateful:
             self._alone()
         return self._answer()
 
@@ -118,9 +120,9 @@ class _Resume:
                 found += self._taken(run, each)
         return found
 
-    def _judge(self, taken: Taken, run: LoaderRun, *, again: bool = False) -> bool:
+    def _judge(self, taken: Taken, run: LoaderRun, *, again: bool = False, where: str = "") -> bool:
         """Note the fault of a resumed run; return whether there is none."""
-        what = f"resumed from the state taken {_at(taken.state.place)}"
+        what = f"{where}resumed from the state taken {_at(taken.state.place)}"
         if again:
             more = how_many(taken.state.place[1], "more item")
             what = f"resumed a second time, after {more} of epoch {_first(taken.state) + 1}"
@@ -135,6 +137,17 @@ class _Resume:
         else:
             self.doubts.append(f"{what}: {text}")
         return not text
+
+    def _on_ranks(self) -> None:
+        """Resume once on several ranks, each from its own state; ``check_workers`` judges ranks that do not run."""
+        place = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS)))
+        saved = self.runs.run_ranks([replace(self.request, epochs=2, save_at=(place,))] * RANKS)
+        taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
+        if len(taken) < RANKS:
+            return
+        requests = [replace(self.request, epochs=2, state=each.state.data) for each in taken]
+        for rank, (each, run) in enumerate(zip(taken, self.runs.run_ranks(requests), strict=True)):
+            self._judge(each, run, where=f"on rank {rank} of {RANKS} ")
 
     def _alone(self) -> None:
         """Try once without workers, where a state that is wrong with them may be right."""

@@ -9,11 +9,10 @@ from wdsflow.text.words import how_many, listed, short
 
 from ..finding import Severity
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .loader_process import RANKS, LoaderRequest, LoaderRun, LoaderRuns
 from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
-RANKS = 2
 _COUNTS = (1, 2, 3, 4)
 _TWO = 2  # workers whose random numbers are compared
 _DRAWS = 4  # different values that show that random numbers are drawn
@@ -39,7 +38,7 @@ class _Workers:
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
         runs = self.runs.run_series(asked)
-        ranks = self.runs.run_ranks(replace(self.request, workers=own), RANKS)
+        ranks = self.runs.run_ranks([replace(self.request, workers=own)] * RANKS)
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
@@ -166,7 +165,8 @@ class _Workers:
             self.notes.append(f"workers: {text}")
         elif drawn := _drawn_alike(alone.rows, two.rows):
             text = f"in copies of one sample, {drawn} has each value twice with {_TWO} workers, and differs with one"
-            self._fault("worker seed", f"each worker draws the same random numbers: {text}", code=_SEED)
+            line = self.facts.lines["seeds"]
+            self._fault("worker seed", f"each worker draws the same random numbers: {text}", line, _SEED)
 
     def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT, severity: Severity = "error") -> None:
         line = line or self.facts.lines.get("reads", "")

@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -58,7 +58,7 @@ def _children(thing: object) -> Iterator[tuple[str, object]]:
         return
     if isinstance(thing, list | tuple):
         yield from ((f"[{index}]", each) for index, each in enumerate(thing[:_MOST_ITEMS]))
-    elif isinstance(thing, Mapping):
+    elif isinstance(thing, dict):  # another mapping may refuse, or compute its values
         yield from ((f"[{escape(repr(name), 40)}]", thing[name]) for name in list(thing)[:_MOST_ITEMS])
     elif isinstance(thing, partial):
         yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
@@ -135,17 +135,18 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
         seen.add(id(thing))
     else:
         return None
-    children = _children(thing)
-    if not isinstance(thing, list | tuple | Mapping | partial):
+    children, line = _children(thing), _made_at(thing, owner, name)
+    held = isinstance(thing, list | tuple | dict | partial)
+    if not held:
         with suppress(Exception):  # as pickle does: what __getstate__ leaves out is not sent
             state = getattr(thing, "__getstate__", lambda: None)()
             children = _attributes(state) if isinstance(state, dict) else children
     for step, child in children:
         if id(child) not in seen:
             found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
-            if found:  # inside a library's object: the user's line is the one that made that object
-                return found if found.line else found._replace(line=_made_at(thing, owner, name))
-    return Unpicklable(path, _described(thing), _made_at(thing, owner, name))
+            if found and (found.line or held or not line):
+                return found if found.line else found._replace(line=line)
+    return Unpicklable(path, _described(thing), line)  # and not a part deep inside an object of a library
 
 
 def _described(thing: object) -> str:
@@ -187,6 +188,21 @@ def _line_like(thing: object, pattern: str) -> str:
 
 def _line_of_class(kind: type) -> str:
     return _line_like(kind, r"\s*class ")
+
+
+def line_that_sets(names: Iterable[str], made_by: object) -> str:
+    """Return the first line of the user's function that uses one of some globals, otherwise its own; "" if unknown."""
+    used = rf"(?!\s*global\b)[^#]*\b({'|'.join(map(re.escape, names))})\b"
+    return _line_like(made_by, used) or line_in(None, made_by)
+
+
+def line_of_seed(loader: object) -> str:
+    """Return the user's line that makes a generator of random numbers which workers get a copy of, or seeds a worker."""
+    kinds = dict.fromkeys(type(part.thing) for part in parts(loader))
+    made = (_line_like(kind, r"[^#]*\b(Random|RandomState|default_rng|Generator)\(") for kind in kinds)
+    seeders = (getattr(each, "worker_init_fn", None) for _, each in loaders_in(loader))
+    seeds = (_line_like(each, r"(?!\s*def\b)[^#]*seed\w*\(") for each in seeders)
+    return next(filter(None, chain(made, seeds)), "")
 
 
 def line_in(loader: object, made_by: object, *methods: str) -> str:

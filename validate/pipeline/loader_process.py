@@ -18,6 +18,7 @@ from .probe_process import IMPORT, how_it_ended
 from .rows import Row, identity
 
 END = -1  # in place of a number of items: after the last one
+RANKS = 2  # of a run on several
 _IMPORTS = 10  # times as long as the import in one process
 _NO_GUARD = b"An attempt has been made to start a new process before"
 Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
@@ -58,7 +59,7 @@ class LoaderFacts:
     map_style: bool = False
     repeats: bool = False  # shards, until an epoch is full
     resampled: bool = False  # draws shards with replacement
-    lines: dict[str, str] = field(default_factory=dict)  # "makes", "reads", "saves", "loads" -> line of the user's code
+    lines: dict[str, str] = field(default_factory=dict)  # "reads", "saves" ... -> line of the user
     set_globals: tuple[str, ...] = ()  # that the function set which makes it
 
 
@@ -141,11 +142,12 @@ class LoaderRuns:
         with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
             return list(pool.map(self.run, requests))
 
-    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
-        """Return the results of the ranks of a run; they take part in one group of torch.distributed."""
+    def run_ranks(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
+        """Return the results of the ranks of a run, one for each request; they are in one group of torch.distributed."""
+        ranks, port = len(requests), _free_port()
         with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            one = replace(request, ranks=ranks, meeting=str(Path(folder, "meeting")), port=_free_port())
-            return list(pool.map(self.run, (replace(one, rank=each) for each in range(ranks))))
+            group = {"ranks": ranks, "meeting": str(Path(folder, "meeting")), "port": port}
+            return list(pool.map(self.run, (replace(one, rank=rank, **group) for rank, one in enumerate(requests))))
 
     def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""

@@ -22,6 +22,8 @@ from .loader_parts import (
     Stateful,
     globals_of,
     line_in,
+    line_of_seed,
+    line_that_sets,
     loaders_in,
     repeats,
     stateful_part,
@@ -156,7 +158,7 @@ class _Serving:
         found.no_group = _join(request)
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
-        after = globals_of(made_by)
+        changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
         loaders, part = [each for _, each in loaders_in(built)], stateful_part(built)
@@ -173,12 +175,13 @@ class _Serving:
             repeats=resampled or repeated,
             resampled=resampled,
             lines={
-                "makes": line_in(None, made_by),
+                "sets": line_that_sets(changed, made_by) if changed else "",
+                "seeds": line_of_seed(built),
                 "reads": line_in(built, made_by, "__iter__", "__getitem__"),
                 "saves": line_in(part and part.thing, made_by, "state_dict"),
                 "loads": line_in(part and part.thing, made_by, "load_state_dict"),
             },
-            set_globals=tuple(name for name in after if before.get(name) != after[name]),
+            set_globals=changed,
         )
         self.stateful = cast("Stateful | None", part and part.thing)
         if request.workers is not None:
