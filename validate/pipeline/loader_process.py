@@ -144,10 +144,13 @@ class LoaderRuns:
 
     def run_ranks(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of the ranks of a run, one for each request; they are in one group of torch.distributed."""
-        ranks, port = len(requests), _free_port()
-        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            group = {"ranks": ranks, "meeting": str(Path(folder, "meeting")), "port": port}
-            return list(pool.map(self.run, (replace(one, rank=rank, **group) for rank, one in enumerate(requests))))
+        count, port = len(requests), _free_port()
+        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(count) as pool:
+            place = str(Path(folder, "meeting"))
+            asked = [
+                replace(one, rank=rank, ranks=count, meeting=place, port=port) for rank, one in enumerate(requests)
+            ]
+            return list(pool.map(self.run, asked))
 
     def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
