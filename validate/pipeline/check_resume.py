@@ -141,12 +141,11 @@ class _Resume:
     def _on_ranks(self) -> None:
         """Resume once on several ranks, each from its own state; ``check_workers`` judges ranks that do not run."""
         place = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS)))
-        saved = self.runs.run_ranks([replace(self.request, epochs=2, save_at=(place,))] * RANKS)
+        saved = self.runs.run_all([replace(self.request, epochs=2, save_at=(place,))] * RANKS, ranks=True)
         taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
-        if len(taken) < RANKS:
-            return
         requests = [replace(self.request, epochs=2, state=each.state.data) for each in taken]
-        for rank, (each, run) in enumerate(zip(taken, self.runs.run_ranks(requests), strict=True)):
+        runs = self.runs.run_all(requests, ranks=True) if len(taken) == RANKS else []
+        for rank, (each, run) in enumerate(zip(taken, runs, strict=False)):
             self._judge(each, run, where=f"on rank {rank} of {RANKS} ")
 
     def _alone(self) -> None:

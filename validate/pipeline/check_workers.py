@@ -33,12 +33,10 @@ class _Workers:
         workers = self.facts.can_have_workers
         shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
         counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
-        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
         copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
         runs = self.runs.run_series(asked)
-        ranks = self.runs.run_ranks([replace(self.request, workers=own)] * RANKS)
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
@@ -46,6 +44,10 @@ class _Workers:
         for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
+            own = min(self.facts.workers or 0, 2, shards // RANKS) if workers else None
+            if "worker overlap" in self.faults:  # ranks would have these repeats as well
+                own = 0
+            ranks = self.runs.run_all([replace(self.request, workers=own)] * RANKS, ranks=True)
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
             if why := next((run.no_group for run in ranks if run.no_group), ""):
                 self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
@@ -127,6 +129,9 @@ class _Workers:
         elif missing.total() > dropped:
             lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
+        elif twice:
+            text = f"{how_many(twice.total(), 'sample')} come out more than once, so that all ranks have as many"
+            self.notes.append(f"workers: {where} {text}{such_as(twice)}")
         elif missing:
             count = how_many(missing.total(), "sample")
             self.notes.append(f"workers: {where} {count} did not fill a batch and were left out")

@@ -33,23 +33,16 @@ class Stateful(Protocol):
         """Go to a position."""
 
 
-class Part(NamedTuple):
-    """An object inside a loader."""
-
-    path: str  # from the loader on: "dataset.pipeline[2]"; "" for the loader itself
-    thing: object
-
-
-def parts(loader: object) -> Iterator[Part]:
-    """Yield a loader and all objects that it holds, nearest first."""
-    queue, seen = deque([Part("", loader)]), {id(loader)}
+def parts(loader: object) -> Iterator[tuple[str, object]]:
+    """Yield a loader and all objects that it holds, nearest first, with their paths: "dataset.pipeline[2]"; "" for itself."""
+    queue, seen = deque([("", loader)]), {id(loader)}
     while queue:
-        part = queue.popleft()
-        yield part
-        for name, child in _children(part.thing):
+        path, thing = queue.popleft()
+        yield path, thing
+        for name, child in _children(thing):
             if id(child) not in seen and len(seen) < _MOST_PARTS:
                 seen.add(id(child))
-                queue.append(Part(f"{part.path}{name}".lstrip("."), child))
+                queue.append((f"{path}{name}".lstrip("."), child))
 
 
 def _children(thing: object) -> Iterator[tuple[str, object]]:
@@ -72,7 +65,7 @@ def _attributes(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def loaders_in(loader: object) -> list[tuple[str, Loader]]:
     """Return the torch DataLoaders inside a loader, with their paths."""
-    return [(part.path, part.thing) for part in parts(loader) if is_loader(part.thing)]
+    return [(path, thing) for path, thing in parts(loader) if is_loader(thing)]
 
 
 def is_stateful(thing: object) -> TypeGuard[Stateful]:
@@ -81,9 +74,9 @@ def is_stateful(thing: object) -> TypeGuard[Stateful]:
     return has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups"))
 
 
-def stateful_part(loader: object) -> Part | None:
-    """Return what has the state of a loader: the loader itself, otherwise the nearest part of it; None if nothing has."""
-    return next((part for part in parts(loader) if is_stateful(part.thing)), None)
+def stateful_part(loader: object) -> tuple[str, Stateful] | tuple[None, None]:
+    """Return what has the state of a loader, with its path: itself, otherwise the nearest part of it; None if nothing has."""
+    return next(((path, thing) for path, thing in parts(loader) if is_stateful(thing)), (None, None))
 
 
 def with_workers(loader: object, count: int) -> object:
@@ -104,7 +97,7 @@ def with_workers(loader: object, count: int) -> object:
 
 def repeats(loader: object) -> tuple[bool, bool]:
     """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
-    things = [part.thing for part in parts(loader)]
+    things = [thing for _, thing in parts(loader)]
     resampled = any(map(draws_shards, things))
     return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
@@ -198,7 +191,7 @@ def line_that_sets(names: Iterable[str], made_by: object) -> str:
 
 def line_of_seed(loader: object) -> str:
     """Return the user's line that makes a generator of random numbers which workers get a copy of, or seeds a worker."""
-    kinds = dict.fromkeys(type(part.thing) for part in parts(loader))
+    kinds = dict.fromkeys(type(thing) for _, thing in parts(loader))
     made = (_line_like(kind, r"[^#]*\b(Random|RandomState|default_rng|Generator)\(") for kind in kinds)
     seeders = (getattr(each, "worker_init_fn", None) for _, each in loaders_in(loader))
     seeds = (_line_like(each, r"(?!\s*def\b)[^#]*seed\w*\(") for each in seeders)
@@ -206,17 +199,15 @@ def line_of_seed(loader: object) -> str:
 
 
 def line_in(loader: object, made_by: object, *methods: str) -> str:
-    """Return the user's line about a loader: a method of a class of theirs, or the call that makes it; "" if unknown."""
-    things = [part.thing for part in parts(loader)]
+    """Return the user's line about a loader: a method of a class of theirs, the call that makes it, or a class; "" if unknown."""
+    things = [thing for _, thing in parts(loader)]
     kinds = list(dict.fromkeys(map(type, things)))
-    of_methods = (_line_like(kind, rf"\s*(async )?def {method}\b") for kind in kinds for method in methods)
-    if line := next(filter(None, chain(of_methods, map(_line_of_class, kinds))), ""):
-        return line
+    of_methods = (_line_like(kind, rf"\s*(async )?def {method}\b") for method in methods for kind in kinds)
     named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
     calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
     code = getattr(made_by, "__code__", None)
     own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
-    return next(filter(None, calls), own)
+    return next(filter(None, chain(of_methods, calls, map(_line_of_class, kinds))), own)
 
 
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:

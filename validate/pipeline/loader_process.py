@@ -1,14 +1,15 @@
 """Runs of the user's loader as it is, in new processes: their requests, and what they report."""
 
+import contextlib
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Literal, Self, cast
+from typing import IO, Literal, cast
 
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
@@ -121,15 +122,15 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
-        self._library, self._importing = "", 0.0  # what all runs import; the longest import, in seconds
+        self._library, self._importing = "", 0.0  # what all runs import; seconds of the longest import
+        self._started: list[tuple[Peer, IO[bytes]]] = []  # with the standard error of each
         self._idle: list[tuple[Peer, IO[bytes]]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "LoaderRuns":  # noqa: PYI034 - typing has Self from 3.11 on
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        while self._idle:
-            peer, log = self._idle.pop()
+    def __exit__(self, *_: object) -> None:
+        for peer, log in self._started:
             peer.close()
             log.close()
 
@@ -137,56 +138,51 @@ class LoaderRuns:
         """Return the result of a run in a new process."""
         return self.run_series([request])[0]
 
-    def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of runs, each in a new process, in their order; several run at a time."""
-        with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
-            return list(pool.map(self.run, requests))
-
-    def run_ranks(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of the ranks of a run, one for each request; they are in one group of torch.distributed."""
+    def run_all(self, requests: Sequence[LoaderRequest], *, ranks: bool = False) -> list[LoaderRun]:
+        """Return the results of runs, each in a new process; several at a time, or all, as the ranks of one group."""
         count, port = len(requests), _free_port()
-        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(count) as pool:
-            place = str(Path(folder, "meeting"))
-            asked = [
-                replace(one, rank=rank, ranks=count, meeting=place, port=port) for rank, one in enumerate(requests)
-            ]
-            return list(pool.map(self.run, asked))
+        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder:
+            if ranks:
+                meeting, each = str(Path(folder, "meeting")), enumerate(requests)
+                requests = [replace(one, rank=rank, ranks=count, meeting=meeting, port=port) for rank, one in each]
+            with ThreadPoolExecutor(count if ranks else max(2, min(4, shown_cores()))) as pool:
+                return list(pool.map(self.run, requests))
 
     def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
         """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
         found: list[LoaderRun] = []
         while len(found) < len(requests):
-            peer, log = self._idle.pop() if self._idle else self._started()
-            for request in requests[len(found) :]:
-                found.append(self._ask(peer, request))
-                if found[-1].how != "ended":
-                    break
+            peer, log = self._idle.pop() if self._idle else self._new_peer()
             log.seek(0)
-            found[-1].no_guard = _NO_GUARD in log.read()
-            if found[-1].how in ("ended", "raised") and found[-1].library == self._library:
-                log.seek(0)
-                log.truncate()
-                peer.send(None)
-                self._idle.append((peer, log))
+            log.truncate()
+            asked = [replace(each, port=each.port or _free_port()) for each in requests[len(found) :]]
+            with contextlib.suppress(OSError):  # it has ended: _ask finds that
+                peer.send(asked)
+            for request in asked:
+                found.append(last := self._ask(peer, request))
+                if last.how != "ended":
+                    break
+            if last.how in ("begun", "hung") or last.library != self._library:
+                status, self._library = peer.close(), self._library or last.library
+                if last.how == "begun":
+                    last.how, last.error = "raised", how_it_ended(status, log)
             else:
-                status = peer.close()
-                if found[-1].how == "begun":
-                    found[-1].how, found[-1].error = "raised", how_it_ended(status, log)
-                log.close()
-                self._library = self._library or found[-1].library
+                self._idle.append((peer, log))
+            log.seek(0)
+            last.no_guard = _NO_GUARD in log.read()
         return found
 
-    def _started(self) -> tuple[Peer, IO[bytes]]:
+    def _new_peer(self) -> tuple[Peer, IO[bytes]]:
         log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
         code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._library!r})"
-        return Peer(code, stderr=log), log
+        self._started.append((Peer(code, stderr=log), log))
+        return self._started[-1]
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
         found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
         slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
-            peer.send(request if request.port else replace(request, port=_free_port()))
             while wait([peer.line], patience):
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":

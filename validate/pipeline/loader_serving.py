@@ -1,6 +1,5 @@
 """The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
 
-import contextlib
 import importlib
 import multiprocessing
 import os
@@ -38,12 +37,11 @@ from .stand_ins import Items, is_map_style
 
 
 def serve(spec: str, library: str) -> None:
-    """Import a library, then run the loader as the requests on the line say, in forks: each until the line says None."""
-    line = take_line()
+    """Import a library, then run the loader in forks: each takes a list of requests from the line."""
+    line, status = take_line(), 0
     bound_memory()
     if library:
         importlib.import_module(library)
-    status = 0
     while not status:
         if not (child := os.fork()):
             _run_all(spec, library, line)
@@ -52,28 +50,32 @@ def serve(spec: str, library: str) -> None:
 
 
 def _run_all(spec: str, library: str, line: IO[bytes]) -> NoReturn:
-    """Run the loader as each request on the line says, and report each step there."""
+    """Run the loader as each request says, up to one that fails, and report each step on the line."""
     opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # a fork has the state of its parent; random has its own remedy
-    with contextlib.suppress(EOFError):
-        while (request := cast("LoaderRequest | None", receive(line))) is not None:
-            opened.clear()
-            serving = _Serving(request, line)
-            try:
-                serving.run(spec, library)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-                wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
-                text = str(error) if wrong else failure_text(error, "called")
-                serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
-                serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
-            real = {os.path.realpath(path) for path in tuple(opened)}
-            serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
-            serving.found.library = "torch" if "torch" in sys.modules else ""
-            send(line, serving.found)
-        os._exit(0)  # threads of the user's loader end with the process, and its workers soon
-    os._exit(1)  # nothing more is asked
+        sys.modules["numpy"].random.seed()  # a fork has the state of its parent; Python's own generator is seeded again
+    try:
+        requests: list[LoaderRequest] = receive(line)
+    except EOFError:
+        os._exit(1)
+    for request in requests:
+        opened.clear()
+        serving = _Serving(request, line)
+        try:
+            serving.run(spec, library)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+            wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
+            text = str(error) if wrong else failure_text(error, "called")
+            serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
+            serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
+        real = {os.path.realpath(path) for path in tuple(opened)}
+        serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
+        serving.found.library = "torch" if "torch" in sys.modules else ""
+        send(line, serving.found)
+        if serving.found.how != "ended":
+            break
+    os._exit(0)  # threads of the user's loader end with the process, and its workers soon
 
 
 def _set_rank(request: LoaderRequest) -> None:
@@ -161,7 +163,7 @@ class _Serving:
         changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
-        loaders, part = [each for _, each in loaders_in(built)], stateful_part(built)
+        loaders, (path, thing) = [each for _, each in loaders_in(built)], stateful_part(built)
         self.batched = any(each.batch_size is not None for each in loaders)
         torch = sys.modules.get("torch.utils.data")
         resampled, repeated = repeats(built)
@@ -170,20 +172,20 @@ class _Serving:
             workers=max((int(each.num_workers) for each in loaders), default=None),
             can_have_workers=bool(loaders) or (torch is not None and isinstance(built, torch.Dataset)),
             own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in loaders),
-            stateful=None if part is None else part.path,
+            stateful=path,
             map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in loaders),
             repeats=resampled or repeated,
             resampled=resampled,
             lines={
                 "sets": line_that_sets(changed, made_by) if changed else "",
                 "seeds": line_of_seed(built),
-                "reads": line_in(built, made_by, "__iter__", "__getitem__"),
-                "saves": line_in(part and part.thing, made_by, "state_dict"),
-                "loads": line_in(part and part.thing, made_by, "load_state_dict"),
+                "reads": line_in(built, made_by, "__iter__"),
+                "saves": line_in(thing, made_by, "state_dict"),
+                "loads": line_in(thing, made_by, "load_state_dict"),
             },
             set_globals=changed,
         )
-        self.stateful = cast("Stateful | None", part and part.thing)
+        self.stateful = thing
         if request.workers is not None:
             built = with_workers(built, request.workers)
         return Items(built) if is_map_style(built) and not is_nested(built) else built
