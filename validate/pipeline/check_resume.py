@@ -74,9 +74,12 @@ class _Resume:
             self._fault(text, "saves")
         self._resumed(self._resumed(self._taken(saved), again=False), again=True)
         if not self.faults:
-            self._on_ranks()
-        elif base.facts.workers and base.facts.stateful:
-            self._alone()
+            self._once([request] * RANKS, f"on {RANKS} ranks ")
+        elif base.facts.workers and base.facts.stateful:  # a state that is wrong with workers may be right without
+            others, self.faults = self.faults, {}
+            more = "; without workers (num_workers=0) it resumes as it should"
+            more *= self._once([replace(request, workers=0)])
+            self.faults = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
         return self._answer()
 
     def _places(self) -> tuple[Place, ...]:
@@ -138,26 +141,16 @@ class _Resume:
             self.doubts.append(f"{what}: {text}")
         return not text
 
-    def _on_ranks(self) -> None:
-        """Resume once on several ranks, each from its own state; ``check_workers`` judges ranks that do not run."""
-        place = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS)))
-        saved = self.runs.run_all([replace(self.request, epochs=2, save_at=(place,))] * RANKS, ranks=True)
+    def _once(self, requests: Sequence[LoaderRequest], where: str = "") -> bool:
+        """Resume once, each of several ranks from its own state; return whether that is right, False if they do not run."""
+        place, ranks = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS))), len(requests) > 1
+        saved = self.runs.run_all([replace(each, epochs=2, save_at=(place,)) for each in requests], ranks=ranks)
         taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
-        requests = [replace(self.request, epochs=2, state=each.state.data) for each in taken]
-        runs = self.runs.run_all(requests, ranks=True) if len(taken) == RANKS else []
-        for rank, (each, run) in enumerate(zip(taken, runs, strict=False)):
-            self._judge(each, run, where=f"on rank {rank} of {RANKS} ")
-
-    def _alone(self) -> None:
-        """Try once without workers, where a state that is wrong with them may be right."""
-        others, self.faults = self.faults, {}
-        place = next((place for place in self._places() if place[1] > 0), (0, 0))
-        request = replace(self.request, workers=0, epochs=2)
-        for taken in self._taken(self.runs.run(replace(request, save_at=(place,)))):
-            if self._judge(taken, self.runs.run(replace(request, state=taken.state.data, first=place[0]))):
-                more = "; without workers (num_workers=0) it resumes as it should"
-                others = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
-        self.faults = others
+        if len(taken) < len(requests):  # check_workers judges ranks that do not run
+            return False
+        again = [replace(one, epochs=2, state=each.state.data) for one, each in zip(requests, taken, strict=True)]
+        runs = self.runs.run_all(again, ranks=ranks)
+        return all(self._judge(each, run, where=where) for each, run in zip(taken, runs, strict=True))
 
     def _fault(self, text: str, about: str, line: str = "") -> None:
         """Note a fault; what is alike at several places is one fault, with the first place."""

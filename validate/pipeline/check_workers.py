@@ -36,7 +36,7 @@ class _Workers:
         copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
-        runs = self.runs.run_series(asked)
+        runs = self.runs.run_all(asked)
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)

@@ -1,6 +1,5 @@
 """Runs of the user's loader as it is, in new processes: their requests, and what they report."""
 
-import contextlib
 import socket
 import tempfile
 import time
@@ -134,10 +133,6 @@ class LoaderRuns:
             peer.close()
             log.close()
 
-    def run(self, request: LoaderRequest) -> LoaderRun:
-        """Return the result of a run in a new process."""
-        return self.run_series([request])[0]
-
     def run_all(self, requests: Sequence[LoaderRequest], *, ranks: bool = False) -> list[LoaderRun]:
         """Return the results of runs, each in a new process; several at a time, or all, as the ranks of one group."""
         count, port = len(requests), _free_port()
@@ -148,28 +143,20 @@ class LoaderRuns:
             with ThreadPoolExecutor(count if ranks else max(2, min(4, shown_cores()))) as pool:
                 return list(pool.map(self.run, requests))
 
-    def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
-        found: list[LoaderRun] = []
-        while len(found) < len(requests):
-            peer, log = self._idle.pop() if self._idle else self._new_peer()
-            log.seek(0)
-            log.truncate()
-            asked = [replace(each, port=each.port or _free_port()) for each in requests[len(found) :]]
-            with contextlib.suppress(OSError):  # it has ended: _ask finds that
-                peer.send(asked)
-            for request in asked:
-                found.append(last := self._ask(peer, request))
-                if last.how != "ended":
-                    break
-            if last.how in ("begun", "hung") or last.library != self._library:
-                status, self._library = peer.close(), self._library or last.library
-                if last.how == "begun":
-                    last.how, last.error = "raised", how_it_ended(status, log)
-            else:
-                self._idle.append((peer, log))
-            log.seek(0)
-            last.no_guard = _NO_GUARD in log.read()
+    def run(self, request: LoaderRequest) -> LoaderRun:
+        """Return the result of a run in a new process."""
+        peer, log = self._idle.pop() if self._idle else self._new_peer()
+        log.seek(0)
+        log.truncate()
+        found = self._ask(peer, request if request.port else replace(request, port=_free_port()))
+        if found.how in ("begun", "hung") or found.library != self._library:
+            status, self._library = peer.close(), self._library or found.library
+            if found.how == "begun":
+                found.how, found.error = "raised", how_it_ended(status, log)
+        else:
+            self._idle.append((peer, log))
+        log.seek(0)
+        found.no_guard = _NO_GUARD in log.read()
         return found
 
     def _new_peer(self) -> tuple[Peer, IO[bytes]]:
@@ -183,6 +170,7 @@ class LoaderRuns:
         found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
         slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
+            peer.send(request)
             while wait([peer.line], patience):
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":

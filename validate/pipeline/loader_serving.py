@@ -37,44 +37,40 @@ from .stand_ins import Items, is_map_style
 
 
 def serve(spec: str, library: str) -> None:
-    """Import a library, then run the loader in forks: each takes a list of requests from the line."""
+    """Import a library, then answer each request on the line in a fork."""
     line, status = take_line(), 0
     bound_memory()
     if library:
         importlib.import_module(library)
     while not status:
         if not (child := os.fork()):
-            _run_all(spec, library, line)
+            _answer(spec, library, line)
         status = os.waitpid(child, 0)[1]
     end_as(status)
 
 
-def _run_all(spec: str, library: str, line: IO[bytes]) -> NoReturn:
-    """Run the loader as each request says, up to one that fails, and report each step on the line."""
+def _answer(spec: str, library: str, line: IO[bytes]) -> NoReturn:
+    """Run the loader as the request on the line says, and report each step there."""
     opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # a fork has the state of its parent; Python's own generator is seeded again
     try:
-        requests: list[LoaderRequest] = receive(line)
+        request: LoaderRequest = receive(line)
     except EOFError:
         os._exit(1)
-    for request in requests:
-        opened.clear()
-        serving = _Serving(request, line)
-        try:
-            serving.run(spec, library)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-            wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
-            text = str(error) if wrong else failure_text(error, "called")
-            serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
-            serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
-        real = {os.path.realpath(path) for path in tuple(opened)}
-        serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
-        serving.found.library = "torch" if "torch" in sys.modules else ""
-        send(line, serving.found)
-        if serving.found.how != "ended":
-            break
+    serving = _Serving(request, line)
+    try:
+        serving.run(spec, library)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
+        text = str(error) if wrong else failure_text(error, "called")
+        serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
+        serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
+    real = {os.path.realpath(path) for path in tuple(opened)}
+    serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
+    serving.found.library = "torch" if "torch" in sys.modules else ""
+    send(line, serving.found)
     os._exit(0)  # threads of the user's loader end with the process, and its workers soon
 
 
@@ -96,13 +92,13 @@ def _join(request: LoaderRequest) -> str:
     if distributed is None or not distributed.is_available():
         return ""
     begin: Callable[..., object] = distributed.init_process_group
-    if not distributed.is_initialized():  # otherwise by the script, in an earlier run in this process
-        place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
-        try:
-            seconds = timedelta(seconds=60)
+    place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
+    try:
+        seconds = timedelta(seconds=60)
+        if not distributed.is_initialized():  # by the script, when it is imported
             begin("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
-        except Exception as error:  # noqa: BLE001 - of this machine's network
-            return error_text(error)
+    except Exception as error:  # noqa: BLE001 - of this machine's network
+        return error_text(error)
 
     def begin_once(*arguments: object, **options: object) -> None:
         if not distributed.is_initialized():
