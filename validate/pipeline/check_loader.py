@@ -18,13 +18,13 @@ from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .probe_samples import END, SamplePlace, TinyTars
+from .probe_samples import END, TinyTars
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
 _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
 _FEW = 8  # items of an epoch
 _CLONED = 3  # the sample of which copies are made: the first is often odd
-_CLONES = 16  # copies of one sample in a shard
+_CLONES = 16  # copies of one sample in a shard, at least
 
 
 def check_loader(
@@ -72,7 +72,7 @@ def _answer(check: Check, runs: LoaderRuns, request: LoaderRequest, base: Loader
     if check == "fork":
         return check_fork(runs, request, base)
     rows = max(len(item) for item in base.epochs[0])
-    return check_workers(runs, request, base, _clones(request.urls[0], tars, 2 * rows))
+    return check_workers(runs, request, base, _clones(request.urls[0], tars, max(_CLONES, 2 * rows)))
 
 
 def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderRequest, str]:
@@ -94,22 +94,20 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
     return LoaderRequest(urls, keys=frozenset(found), shard_keys=keys, unique_keys=len(set(found)) == len(found)), note
 
 
-def _clones(url: str, tars: TinyTars, least: int) -> list[str]:
+def _clones(url: str, tars: TinyTars, count: int) -> list[str]:
     """Return shards whose samples are copies of one sample under other keys."""
     places = tars.first_in(url, _CLONED)
     path = tars.tar(places[-1]) if places else None
     if path is None:
         raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
-    return [_cloned(path, places[-1], tars, number * 1000, max(_CLONES, least)) for number in range(4)]
-
-
-def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: int) -> str:
     with open_source(path) as source:
         walk = Walk(source, contents=True)
         members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
-    written = bytearray()
-    for number in range(start, start + count):
-        key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
-        for suffix, content in members:
-            written += member(f"{key}.{suffix}", content)
-    return tars.write(bytes(written) + END, f"{start:06d}.tar")
+    key, urls = places[-1].key, []
+    for start in range(0, 4000, 1000):
+        names = [
+            f"{number:0{len(key)}d}" if key.isdecimal() else f"{key}-{number}" for number in range(start, start + count)
+        ]
+        copies = (member(f"{name}.{suffix}", content) for name in names for suffix, content in members)
+        urls.append(tars.write(b"".join(copies) + END, f"{start:06d}.tar"))
+    return urls

@@ -29,16 +29,10 @@ class Taken(NamedTuple):
 
 
 def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
-    """Return whether a loader resumes.
-
-    Args:
-        runs: starts the runs.
-        request: the run of ``base``, over three epochs.
-        base: an undisturbed run.
-    """
+    """Return whether a loader resumes; ``base`` is an undisturbed run of the request, over three epochs."""
     facts = base.facts
     if facts.stateful is None:
-        line = f"{facts.lines['reads']}: " if facts.lines.get("reads") else ""
+        line = f"{facts.lines['reads']}: " if facts.lines["reads"] else ""
         text = f"{line}{facts.kind} has no state_dict: this loader cannot resume, an interrupted epoch begins again"
         return CheckResult("resume", text, (LoaderFault(_NONE, text, "warning"),))
     return _Resume(runs, request, base).result()
@@ -56,7 +50,7 @@ class _Resume:
         base, request = self.base, self.request
         saved = self.runs.run(replace(request, save_at=self._places()))
         if saved.how != "ended":
-            self._fault(f"taking states ends the run: {saved.failure}", "saves")
+            self._fault(f"no state can be saved: {saved.failure}", "saves", saved.line)
             return self._answer()
         whole, unique = any(base.whole), request.unique_keys
         self.columns = identifying(base.rows, saved.rows, unique_keys=unique, whole=whole)
@@ -99,9 +93,7 @@ class _Resume:
         first, done = (_first(before.state), before.done) if before else (0, [])
         for state in run.states:
             epoch, count = state.place[0] - first, state.place[1]
-            if state.error:
-                self._fault(f"no state can be saved {_at(state.place)}: {state.error}", "saves", state.line)
-            elif count == END:
+            if count == END:
                 found.append(Taken(state, [], ids[epoch + 1], ids[epoch + 2]))
             else:
                 begun = sum(map(len, run.epochs[epoch][:count]))
@@ -113,22 +105,21 @@ class _Resume:
         rng, requests = random.Random(1), []
         for each in taken:
             epoch, count = _first(each.state), max(0, each.state.place[1])
-            left = max(0, sum(map(len, self.base.epochs[epoch : epoch + 1])) - count)  # items
+            left = len(self.base.epochs[epoch]) - count  # items
             save_at = ((epoch, rng.randrange(1, left)),) if each.state.place[1] > 0 and left > 1 and not again else ()
-            epochs = 2 if left else 3  # what remains of the first one may be nothing
+            epochs = 2 if left > 0 else 3  # what remains of the first one may be nothing
             requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
         found: list[Taken] = []
         for each, run in zip(taken, self.runs.run_all(requests), strict=True):
-            if self._judge(each, run, again=again):
+            more = how_many(each.state.place[1], "more item")
+            what = f"resumed a second time, after {more} of epoch {_first(each.state) + 1}" if again else ""
+            if self._judge(each, run, what):
                 found += self._taken(run, each)
         return found
 
-    def _judge(self, taken: Taken, run: LoaderRun, *, again: bool = False, where: str = "") -> bool:
+    def _judge(self, taken: Taken, run: LoaderRun, what: str) -> bool:
         """Note the fault of a resumed run; return whether there is none."""
-        what = f"{where}resumed from the state taken {_at(taken.state.place)}"
-        if again:
-            more = how_many(taken.state.place[1], "more item")
-            what = f"resumed a second time, after {more} of epoch {_first(taken.state) + 1}"
+        what = what or f"resumed from the state taken {_at(taken.state.place)}"
         if run.how != "ended":
             self._fault(f"{what}: {run.failure}", "loads", run.line)
             return False
@@ -150,7 +141,8 @@ class _Resume:
             return False
         again = [replace(one, epochs=2, state=each.state.data) for one, each in zip(requests, taken, strict=True)]
         runs = self.runs.run_all(again, ranks=ranks)
-        return all(self._judge(each, run, where=where) for each, run in zip(taken, runs, strict=True))
+        what = f"{where}resumed from the state taken {_at(place)}"
+        return all(self._judge(each, run, what) for each, run in zip(taken, runs, strict=True))
 
     def _fault(self, text: str, about: str, line: str = "") -> None:
         """Note a fault; what is alike at several places is one fault, with the first place."""

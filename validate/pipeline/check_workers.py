@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed, short
@@ -144,19 +145,16 @@ class _Workers:
         self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
     ) -> None:
         """Compare runs without an end: ranks by their samples, workers by the items that they give in turn."""
-        if len(shared) > 1:
-            each = [[identity(row, columns) for row in run.rows] for run in shared]
-        elif parts > 1:
-            items = [item for epoch in shared[0].epochs for item in epoch]
-            each = [[identity(row, columns) for item in items[index::parts] for row in item] for index in range(parts)]
-        else:
-            return
-        shortest = min(map(len, each))
-        if shortest < _DRAWS or len(set(each[0])) < _DRAWS:
+        items = [[[identity(row, columns) for row in item] for epoch in run.epochs for item in epoch] for run in shared]
+        if len(shared) == 1:
+            items = [items[0][index::parts] for index in range(parts)]
+        each = [list(chain.from_iterable(some)) for some in items]
+        shortest, sets = min(map(len, each)), [set(some) for some in each]
+        if parts == 1 or shortest < _DRAWS or len(sets[0]) < _DRAWS:
             return
         if all(one[:shortest] == each[0][:shortest] for one in each):
             text = f"each {what} gives the same samples in the same order"
-        elif self.facts.repeats and not self.facts.resampled and _overlap(each) > 0.5:
+        elif self.facts.repeats and not self.facts.resampled and len(set.intersection(*sets)) > min(map(len, sets)) / 2:
             text = f"the {what}s give the same samples"
         else:
             return
@@ -197,12 +195,6 @@ def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clo
         clones: shards that have copies of one sample only.
     """
     return _Workers(runs, request, base).result(clones)
-
-
-def _overlap(each: Sequence[Sequence[tuple[str, ...]]]) -> float:
-    """Return the share of the samples of the smallest part that all parts have."""
-    sets = [set(one) for one in each]
-    return len(set.intersection(*sets)) / min(map(len, sets))
 
 
 def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:

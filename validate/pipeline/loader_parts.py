@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -20,6 +20,8 @@ from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipelin
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
 _LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+DEFINES = r"\s*(?:async )?def {}\b"  # patterns of lines
+SEEDS = r"(?!\s*def\b)[^#]*(?:\b(?:Random|RandomState|default_rng|Generator)|seed\w*)\("
 _SENT = ("dataset", "collate_fn", "worker_init_fn")  # attributes of a DataLoader that go to its workers
 
 
@@ -179,35 +181,20 @@ def _line_like(thing: object, pattern: str) -> str:
     return ""
 
 
-def _line_of_class(kind: type) -> str:
+def _line_of_class(kind: object) -> str:
     return _line_like(kind, r"\s*class ")
 
 
-def line_that_sets(names: Iterable[str], made_by: object) -> str:
-    """Return the first line of the user's function that uses one of some globals, otherwise its own; "" if unknown."""
-    used = rf"(?!\s*global\b)[^#]*\b({'|'.join(map(re.escape, names))})\b"
-    return _line_like(made_by, used) or line_in(None, made_by)
-
-
-def line_of_seed(loader: object) -> str:
-    """Return the user's line that makes a generator of random numbers which workers get a copy of, or seeds a worker."""
-    kinds = dict.fromkeys(type(thing) for _, thing in parts(loader))
-    made = (_line_like(kind, r"[^#]*\b(Random|RandomState|default_rng|Generator)\(") for kind in kinds)
-    seeders = (getattr(each, "worker_init_fn", None) for _, each in loaders_in(loader))
-    seeds = (_line_like(each, r"(?!\s*def\b)[^#]*seed\w*\(") for each in seeders)
-    return next(filter(None, chain(made, seeds)), "")
-
-
-def line_in(loader: object, made_by: object, *methods: str) -> str:
-    """Return the user's line about a loader: a method of a class of theirs, the call that makes it, or a class; "" if unknown."""
+def line_in(loader: object, made_by: object, pattern: str) -> str:
+    """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class."""
     things = [thing for _, thing in parts(loader)]
-    kinds = list(dict.fromkeys(map(type, things)))
-    of_methods = (_line_like(kind, rf"\s*(async )?def {method}\b") for method in methods for kind in kinds)
+    sources = list(dict.fromkeys(each if isinstance(each, FunctionType) else type(each) for each in things))
     named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
     calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
     code = getattr(made_by, "__code__", None)
     own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
-    return next(filter(None, chain(of_methods, calls, map(_line_of_class, kinds))), own)
+    found = chain((_line_like(each, pattern) for each in sources), calls, map(_line_of_class, sources))
+    return next(filter(None, found), own)
 
 
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:

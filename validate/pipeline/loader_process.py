@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal, NamedTuple, cast
 
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
@@ -63,14 +63,11 @@ class LoaderFacts:
     set_globals: tuple[str, ...] = ()  # that the function set which makes it
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
+class SavedState(NamedTuple):
     """A state that was taken during a run."""
 
     place: Place
-    data: bytes = b""
-    error: str = ""  # why there is none
-    line: str = ""
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -90,7 +87,7 @@ class LoaderRun:
     no_guard: bool = False  # a worker imported the user's script, which started processes again
     opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
-    library: str = ""  # "torch" if it was imported
+    library: str = ""  # "torch" if the user's module imports it
 
     @property
     def rows(self) -> list[Row]:

@@ -18,11 +18,11 @@ from ..tracing.meter import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .load_pipeline import PipelineError, build, failure_text, find
 from .loader_parts import (
+    DEFINES,
+    SEEDS,
     Stateful,
     globals_of,
     line_in,
-    line_of_seed,
-    line_that_sets,
     loaders_in,
     repeats,
     stateful_part,
@@ -69,7 +69,6 @@ def _answer(spec: str, library: str, line: IO[bytes]) -> NoReturn:
         serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
     real = {os.path.realpath(path) for path in tuple(opened)}
     serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
-    serving.found.library = "torch" if "torch" in sys.modules else ""
     send(line, serving.found)
     os._exit(0)  # threads of the user's loader end with the process, and its workers soon
 
@@ -117,6 +116,7 @@ class _Serving:
         self.request, self.line, self.found = request, line, LoaderRun()
         self.stateful: Stateful | None = None
         self.batched = False  # by a DataLoader
+        self.kept: list[tuple[Place, object]] = []  # states as they were taken
 
     def tell(self, stage: Stage) -> None:
         """Report that the run has come so far, without the samples."""
@@ -131,7 +131,7 @@ class _Serving:
             multiprocessing.set_forkserver_preload(["__main__", *filter(None, [library])])  # imported once, not by each
         _set_rank(request)
         loader = self._built(find(spec))
-        until, kept = time.monotonic() + request.seconds, list[tuple[Place, object, bytes]]()
+        until = time.monotonic() + request.seconds
         for epoch in range(request.first, request.first + request.epochs):
             set_epoch = _set_epoch(loader)
             if set_epoch is not None:
@@ -140,20 +140,21 @@ class _Serving:
                 self.tell("load_state_dict")
                 self.stateful.load_state_dict(pickle.loads(request.state))  # noqa: S301 - of our own process
             try:
-                found.whole.append(self._read(loader, epoch, until, kept))
+                found.whole.append(self._read(loader, epoch, until))
             except Exception:
                 if request.method not in ("", "fork"):
                     found.unpicklable = tuple(unpicklable_parts(loader))
                 raise
             if not found.whole[-1]:
                 break
-        found.shared = [place for place, state, data in kept if pickle.dumps(state) != data]
+        taken = {saved.place: saved.data for saved in found.states}
+        found.shared = [place for place, state in self.kept if pickle.dumps(state) != taken[place]]
         found.how = "ended"
 
     def _built(self, made_by: object) -> object:
         request, found = self.request, self.found
         self.tell("building")
-        found.no_group = _join(request)
+        found.library, found.no_group = "torch" if "torch" in sys.modules else "", _join(request)
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
         changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
@@ -173,11 +174,11 @@ class _Serving:
             repeats=resampled or repeated,
             resampled=resampled,
             lines={
-                "sets": line_that_sets(changed, made_by) if changed else "",
-                "seeds": line_of_seed(built),
-                "reads": line_in(built, made_by, "__iter__"),
-                "saves": line_in(thing, made_by, "state_dict"),
-                "loads": line_in(thing, made_by, "load_state_dict"),
+                "sets": line_in(made_by, made_by, rf"(?!\s*global\b)[^#]*\b({'|'.join(changed)})\b"),
+                "seeds": line_in(built, made_by, SEEDS),
+                "reads": line_in(built, made_by, DEFINES.format("__iter__")),
+                "saves": line_in(thing, made_by, DEFINES.format("state_dict")),
+                "loads": line_in(thing, made_by, DEFINES.format("load_state_dict")),
             },
             set_globals=changed,
         )
@@ -186,33 +187,29 @@ class _Serving:
             built = with_workers(built, request.workers)
         return Items(built) if is_map_style(built) and not is_nested(built) else built
 
-    def _read(self, loader: object, epoch: int, until: float, kept: list[tuple[Place, object, bytes]]) -> bool:
+    def _read(self, loader: object, epoch: int, until: float) -> bool:
         """Note the samples and states of an epoch; return whether it ended by itself in time."""
         items: list[list[dict[str, str]]] = []
         self.found.epochs.append(items)
-        self._save((epoch, 0), kept)
+        self._save((epoch, 0))
         self.tell("reading")
         for item in cast("Iterable[object]", loader):
             items.append(rows_of(item, self.request.keys, batched=self.batched))
-            self._save((epoch, len(items)), kept)
+            self._save((epoch, len(items)))
             self.tell("reading")
             if len(items) >= self.request.most or time.monotonic() > until:
                 return False
-        self._save((epoch, END), kept)
+        self._save((epoch, END))
         return True
 
-    def _save(self, place: Place, kept: list[tuple[Place, object, bytes]]) -> None:
+    def _save(self, place: Place) -> None:
         if place not in self.request.save_at or self.stateful is None:
             return
         self.tell("state_dict")
-        try:
-            state = self.stateful.state_dict()
-            saved = SavedState(place, pickle.dumps(state))
-            if pickle.dumps(state) == saved.data:  # otherwise a later change would show nothing
-                kept.append((place, state, saved.data))
-        except Exception as error:  # noqa: BLE001
-            saved = SavedState(place, error=error_text(error), line=line_of(error))
-        self.found.states.append(saved)
+        state = self.stateful.state_dict()
+        self.found.states.append(SavedState(place, pickle.dumps(state)))
+        if pickle.dumps(state) == self.found.states[-1].data:  # otherwise a later change would show nothing
+            self.kept.append((place, state))
 
 
 def _set_epoch(loader: object) -> Callable[[int], object] | None:

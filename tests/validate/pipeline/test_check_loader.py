@@ -63,7 +63,7 @@ RESUME = {  # name -> a part of the message; "": it is right
     "OnlyOnce": "resumed a second time, after",
     "KeepsItsPosition": "the next epoch has 30 samples instead of 80",
     "SharesItsState": "it shares memory with the running loader",
-    "HasNoPickle": "no state can be saved at the start of epoch 1",
+    "HasNoPickle": "no state can be saved: ",
     "RefusesItsState": "KeyError: 'index'",
     "OwnOrderLost": "repeated",
     "ForgetsItsBuffer": "16 samples lost",
