@@ -76,10 +76,16 @@ class _Workers:
             why = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
-        missing = [key for some in keys for key in some if key not in seen]
-        for place, name in ((0, "first"), (-1, "last")):
-            if seen and self.request.unique_keys and missing == [some[place] for some in keys] and len(keys) > 1:
-                self._fault("unread", f"the {name} sample of each shard never comes out (such as {escape(missing[0])})")
+        lost = [[key for key in some if key not in seen] for some in keys]
+        pairs = list(zip(lost, keys, strict=True))
+        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost)):
+            return
+        most = max(map(len, lost))
+        what = f"samples (up to {most:,}) of each shard never come" if most > 1 else "sample of each shard never comes"
+        for name, step in (("first", 1), ("last", -1)):
+            if all(some[::step] == [*every[::step][: len(some)]] and len(some) < len(every) for some, every in pairs):
+                severity: Severity = "warning" if most > 1 else "error"  # perhaps batches that are not full
+                self._fault("unread", f"the {name} {what} out (such as {escape(lost[0][0])})", severity=severity)
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""
