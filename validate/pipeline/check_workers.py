@@ -58,9 +58,9 @@ class _Workers:
             self.notes.append(f"workers: {few if workers else none}")
         if workers and "worker overlap" not in self.faults:
             self._seeds(*runs[len(counts) :])
-        summary = (
-            f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
-        )
+        finite = all(alone.whole) and not self.facts.repeats
+        once = "each sample once" if finite else "workers and ranks do not repeat each other"
+        summary = f"{once} {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         faults = tuple(self.faults.values())
         return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
 
@@ -137,7 +137,7 @@ class _Workers:
             lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
         elif twice:
-            text = f"{how_many(twice.total(), 'sample')} come out more than once, so that all ranks have as many"
+            text = f"{how_many(twice.total(), 'sample')} repeated, so that all ranks have as many"
             self.notes.append(f"workers: {where} {text}{such_as(twice)}")
         elif missing:
             count = how_many(missing.total(), "sample")

@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -206,3 +207,18 @@ def globals_of(thing: object) -> dict[str, tuple[int, int]]:
         for name, value in names.items()
         if not name.startswith("__")
     }
+
+
+def libraries_of(thing: object) -> tuple[str, ...]:
+    """Return the modules of libraries from which the module of a function or class has something, for an earlier import.
+
+    () if that would make a difference: if threads run, or CUDA is in use.
+    """
+    torch, module = sys.modules.get("torch"), sys.modules.get(str(getattr(thing, "__module__", "")))
+    if module is None or threading.active_count() > 1 or (torch is not None and torch.cuda.is_initialized()):
+        return ()
+    used = vars(module).values()
+    names = {str(getattr(each, "__name__" if isinstance(each, ModuleType) else "__module__", "")) for each in used}
+    others = [name for name in names if name.partition(".")[0] != module.__name__.partition(".")[0]]
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in others}
+    return tuple(sorted(name for name, file in files.items() if file and not own_line(file, 1)))

@@ -87,7 +87,7 @@ class LoaderRun:
     no_guard: bool = False  # a worker imported the user's script, which started processes again
     opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
-    library: str = ""  # "torch" if the user's module imports it
+    libraries: tuple[str, ...] = ()  # that the user's module imports
 
     @property
     def rows(self) -> list[Row]:
@@ -108,8 +108,8 @@ class LoaderRun:
 class LoaderRuns:
     """Starts runs of one loader, each in a new process.
 
-    The import of torch takes longer than most runs. So the processes are forks of a few others, which have imported torch,
-    if the loader does, and nothing of the user. Those differ in their seed of hashes, as two starts of a training do.
+    The import of libraries takes longer than most runs. So the processes are forks of a few others, which have imported
+    the libraries of the user's module, and nothing of the user. Those differ in the seed of hashes, as two starts do.
 
     Args:
         spec: ``module:object`` or ``train.py:object``.
@@ -118,7 +118,8 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
-        self._library, self._importing = "", 0.0  # what all runs import; seconds of the longest import
+        self._libraries: tuple[str, ...] = ()
+        self._importing = 0.0  # seconds of the longest import
         self._started: list[tuple[Peer, IO[bytes]]] = []  # with the standard error of each
         self._idle: list[tuple[Peer, IO[bytes]]] = []
 
@@ -146,8 +147,8 @@ class LoaderRuns:
         log.seek(0)
         log.truncate()
         found = self._ask(peer, request if request.port else replace(request, port=_free_port()))
-        if found.how in ("begun", "hung") or found.library != self._library:
-            status, self._library = peer.close(), self._library or found.library
+        if found.how in ("begun", "hung") or found.libraries != self._libraries:
+            status, self._libraries = peer.close(), self._libraries or found.libraries
             if found.how == "begun":
                 found.how, found.error = "raised", how_it_ended(status, log)
         else:
@@ -158,7 +159,7 @@ class LoaderRuns:
 
     def _new_peer(self) -> tuple[Peer, IO[bytes]]:
         log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
-        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._library!r})"
+        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._libraries!r})"
         self._started.append((Peer(code, stderr=log), log))
         return self._started[-1]
 

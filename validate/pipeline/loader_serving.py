@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import IO, NoReturn, cast
@@ -22,6 +22,7 @@ from .loader_parts import (
     SEEDS,
     Stateful,
     globals_of,
+    libraries_of,
     line_in,
     loaders_in,
     repeats,
@@ -36,20 +37,20 @@ from .rows import rows_of
 from .stand_ins import Items, is_map_style
 
 
-def serve(spec: str, library: str) -> None:
-    """Import a library, then answer each request on the line in a fork."""
+def serve(spec: str, libraries: Sequence[str]) -> None:
+    """Import libraries, then answer each request on the line in a fork."""
     line, status = take_line(), 0
     bound_memory()
-    if library:
-        importlib.import_module(library)
+    for name in libraries:
+        importlib.import_module(name)
     while not status:
         if not (child := os.fork()):
-            _answer(spec, library, line)
+            _answer(spec, libraries, line)
         status = os.waitpid(child, 0)[1]
     end_as(status)
 
 
-def _answer(spec: str, library: str, line: IO[bytes]) -> NoReturn:
+def _answer(spec: str, libraries: Sequence[str], line: IO[bytes]) -> NoReturn:
     """Run the loader as the request on the line says, and report each step there."""
     opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
@@ -61,7 +62,7 @@ def _answer(spec: str, library: str, line: IO[bytes]) -> NoReturn:
         os._exit(1)
     serving = _Serving(request, line)
     try:
-        serving.run(spec, library)
+        serving.run(spec, libraries)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
         text = str(error) if wrong else failure_text(error, "called")
@@ -123,14 +124,16 @@ class _Serving:
         self.found.stage = stage
         send(self.line, replace(self.found, epochs=[], states=[]))
 
-    def run(self, spec: str, library: str) -> None:
+    def run(self, spec: str, libraries: Sequence[str]) -> None:
         """Build the loader, load the state, and read the epochs."""
         request, found = self.request, self.found
         if request.method:
             multiprocessing.set_start_method(request.method, force=True)
-            multiprocessing.set_forkserver_preload(["__main__", *filter(None, [library])])  # imported once, not by each
+            multiprocessing.set_forkserver_preload(["__main__", *libraries])  # imported once, not by each
         _set_rank(request)
-        loader = self._built(find(spec))
+        before, made_by = dict(os.environ), find(spec)
+        found.libraries = libraries_of(made_by) if before == os.environ else ()  # libraries may read what it sets
+        loader = self._built(made_by)
         until = time.monotonic() + request.seconds
         for epoch in range(request.first, request.first + request.epochs):
             set_epoch = _set_epoch(loader)
@@ -154,7 +157,7 @@ class _Serving:
     def _built(self, made_by: object) -> object:
         request, found = self.request, self.found
         self.tell("building")
-        found.library, found.no_group = "torch" if "torch" in sys.modules else "", _join(request)
+        found.no_group = _join(request)
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
         changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
