@@ -55,12 +55,7 @@ def _failures(run: LoaderRun) -> list[str]:
         return []
     if run.no_guard:
         return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
-    if run.unpicklable:
-        return [
-            f"{f'{each.line}: ' if each.line else ''}{each.path} cannot be pickled: it is {each.what}"
-            for each in run.unpicklable
-        ]
-    return [run.failure]
+    return list(run.unpicklable) or [run.failure]
 
 
 def _differences(ours: list[tuple[str, ...]], theirs: list[tuple[str, ...]], *, ordered: bool) -> list[str]:

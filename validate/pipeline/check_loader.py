@@ -17,7 +17,7 @@ from .check_fork import METHODS, check_fork
 from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
-from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .loader_process import LoaderRequest, LoaderRuns
 from .probe_samples import END, TinyTars
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
@@ -25,6 +25,7 @@ _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each,
 _FEW = 8  # items of an epoch
 _CLONED = 3  # the sample of which copies are made: the first is often odd
 _CLONES = 16  # copies of one sample in a shard, at least
+_ANSWERS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
 
 
 def check_loader(
@@ -52,7 +53,10 @@ def check_loader(
                 break
         if base.how == "ended" and not base.rows:
             raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
-        found = [_answer(check, runs, request, base, tars) for check in checks if base.how == "ended"]
+        if base.how == "ended" and "workers" in checks:
+            rows = max(len(item) for item in base.epochs[0])
+            request = replace(request, clones=tuple(_clones(request.urls[0], tars, max(_CLONES, 2 * rows))))
+        found = [_ANSWERS[check](runs, request, base) for check in checks if base.how == "ended"]
         if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
             found = [check_fork(runs, request, base)]
             if len(found[0].faults) != 1 or listed(list(METHODS)) in found[0].faults[0].message:
@@ -63,16 +67,6 @@ def check_loader(
         if not found:
             raise PipelineError(f"{spec} does not run: {base.failure}")
         return [replace(each, notes=tuple(filter(None, (*each.notes, note)))) for each in found]
-
-
-def _answer(check: Check, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, tars: TinyTars) -> CheckResult:
-    """Return the answer to one question, by runs of a loader whose undisturbed run is known."""
-    if check == "resume":
-        return check_resume(runs, request, base)
-    if check == "fork":
-        return check_fork(runs, request, base)
-    rows = max(len(item) for item in base.epochs[0])
-    return check_workers(runs, request, base, _clones(request.urls[0], tars, max(_CLONES, 2 * rows)))
 
 
 def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderRequest, str]:

@@ -63,6 +63,10 @@ class _Resume:
             else:
                 text = "its order is not reproducible; samples that are repeated or lost count, not their order"
                 self.notes.append(f"resume: {text}")
+        if base.whole[0] and not any(base.epochs[1:]):
+            self._fault(
+                "no epoch after the first hands out anything: at its end, the position is not set back", "reads"
+            )
         for place in saved.shared:
             text = f"the state taken {_at(place)} changes later: it shares memory with the running loader"
             self._fault(text, "saves")
@@ -161,13 +165,9 @@ class _Resume:
 
 
 def difference(taken: Taken, epochs: Sequence[Ids], *, ended: bool, ordered: bool) -> tuple[str, bool]:
-    """Return how a resumed run differs from what is expected, and whether it certainly is a fault; "" if it does not.
+    """Return how a resumed run differs from what is expected, "" if it does not, and whether that certainly is a fault.
 
-    Args:
-        taken: the state, with what came after it in the run in which it was taken.
-        epochs: of the resumed run.
-        ended: whether they ended by themselves.
-        ordered: whether two undisturbed runs give the same samples in the same order.
+    ``ended``: its epochs ended by themselves; ``ordered``: two undisturbed runs give the same samples in the same order.
     """
     flat_seen, wanted = [each for epoch in epochs for each in epoch], [*taken.rest, *taken.later]
     least = min(len(flat_seen), len(wanted))

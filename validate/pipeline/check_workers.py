@@ -29,12 +29,12 @@ class _Workers:
         self.notes: list[str] = []
         self.judged: list[str] = []
 
-    def result(self, clones: Sequence[str]) -> CheckResult:
+    def result(self) -> CheckResult:
         """Compare workers, then ranks, then the random numbers of both."""
         workers = self.facts.can_have_workers
         shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
         counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
-        copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
+        copies = replace(self.request, urls=self.request.clones, keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
         runs = self.runs.run_all(asked)
@@ -191,16 +191,9 @@ _SPLITTERS = {
 }
 
 
-def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str]) -> CheckResult:
-    """Return whether workers and ranks share the samples.
-
-    Args:
-        runs: starts the runs.
-        request: the run of ``base``.
-        base: a run of the loader as it is.
-        clones: shards that have copies of one sample only.
-    """
-    return _Workers(runs, request, base).result(clones)
+def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
+    """Return whether workers and ranks share the samples; ``base``: a run of the loader as it is."""
+    return _Workers(runs, request, base).result()
 
 
 def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Protocol, cast
 
 from wdsflow.text.shell import escape
 
@@ -21,6 +21,7 @@ from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipelin
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
 _LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_CLASS = r"\s*class "
 DEFINES = r"\s*(?:async )?def {}\b"  # patterns of lines
 SEEDS = r"(?!\s*def\b)[^#]*(?:\b(?:Random|RandomState|default_rng|Generator)|seed\w*)\("
 _SENT = ("dataset", "collate_fn", "worker_init_fn")  # attributes of a DataLoader that go to its workers
@@ -71,15 +72,13 @@ def loaders_in(loader: object) -> list[tuple[str, Loader]]:
     return [(path, thing) for path, thing in parts(loader) if is_loader(thing)]
 
 
-def is_stateful(thing: object) -> TypeGuard[Stateful]:
-    """Return whether an object can save and restore its position; models and optimizers do not count."""
-    has = all(callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict"))
-    return has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups"))
-
-
-def stateful_part(loader: object) -> tuple[str, Stateful] | tuple[None, None]:
-    """Return what has the state of a loader, with its path: itself, otherwise the nearest part of it; None if nothing has."""
-    return next(((path, thing) for path, thing in parts(loader) if is_stateful(thing)), (None, None))
+def stateful_part(loader: object) -> tuple[str | None, Stateful | None]:
+    """Return what has the state of a loader, with its path: itself, or the nearest part that is no model; None if nothing."""
+    for path, thing in parts(loader):
+        has = all(callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict"))
+        if has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups")):
+            return path, cast("Stateful", thing)
+    return None, None
 
 
 def with_workers(loader: object, count: int) -> object:
@@ -105,32 +104,24 @@ def repeats(loader: object) -> tuple[bool, bool]:
     return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
 
-class Unpicklable(NamedTuple):
-    """A part of a loader that cannot be sent to a worker."""
-
-    path: str
-    what: str  # "a lambda"
-    line: str  # where it was made: "train.py:31"; "" if not known
-
-
-def unpicklable_parts(loader: object) -> list[Unpicklable]:
-    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle."""
+def unpicklable_parts(loader: object) -> list[str]:
+    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle, after the line that made it."""
     found = []
     for path, each in loaders_in(loader):
         for name in _SENT:
-            thing = getattr(each, name, None)
-            fault = _unpicklable(f"{path}.{name}".lstrip("."), thing, each, name, set())
-            found += [fault] if fault else []
+            line, text = _unpicklable(f"{path}.{name}".lstrip("."), getattr(each, name, None), each, name, set())
+            found += [f"{line}: {text}" if line else text] if text else []
     return found
 
 
-def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> Unpicklable | None:
+def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> tuple[str, str]:
+    """Return the line that made what cannot be pickled, "" if unknown, and a text on it, "" if all can."""
     try:
         ForkingPickler.dumps(thing)
     except Exception:  # noqa: BLE001 - the user's __reduce__ may raise anything
         seen.add(id(thing))
     else:
-        return None
+        return "", ""
     children, line = _children(thing), _made_at(thing, owner, name)
     held = isinstance(thing, list | tuple | dict | partial)
     if not held:
@@ -139,10 +130,10 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
             children = _attributes(state) if isinstance(state, dict) else children
     for step, child in children:
         if id(child) not in seen:
-            found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
-            if found and (found.line or held or not line):
-                return found if found.line else found._replace(line=line)
-    return Unpicklable(path, _described(thing), line)  # and not a part deep inside an object of a library
+            inner, text = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
+            if text and (inner or held or not line):  # otherwise it is deep inside an object of a library
+                return inner or line, text
+    return line, f"{path} cannot be pickled: it is {_described(thing)}"
 
 
 def _described(thing: object) -> str:
@@ -164,7 +155,7 @@ def _made_at(thing: object, owner: object, name: str) -> str:
     if code is not None:
         return own_line(code.co_filename, code.co_firstlineno)
     if "<locals>" in type(thing).__qualname__:
-        return _line_of_class(type(thing))
+        return _line_like(type(thing), _CLASS)
     return _line_like(type(owner), rf"[^#(]*\.{re.escape(name)}\s*(?:,[^=()]*|:[^=]*)?=(?!=)")
 
 
@@ -182,10 +173,6 @@ def _line_like(thing: object, pattern: str) -> str:
     return ""
 
 
-def _line_of_class(kind: object) -> str:
-    return _line_like(kind, r"\s*class ")
-
-
 def line_in(loader: object, made_by: object, pattern: str) -> str:
     """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class."""
     things = [thing for _, thing in parts(loader)]
@@ -194,7 +181,9 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
     calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
     code = getattr(made_by, "__code__", None)
     own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
-    found = chain((_line_like(each, pattern) for each in sources), calls, map(_line_of_class, sources))
+    found = chain(
+        (_line_like(each, pattern) for each in sources), calls, (_line_like(each, _CLASS) for each in sources)
+    )
     return next(filter(None, found), own)
 
 

@@ -13,7 +13,6 @@ from typing import IO, Literal, NamedTuple, cast
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 
-from .loader_parts import Unpicklable
 from .probe_process import IMPORT, how_it_ended
 from .rows import Row, identity
 
@@ -45,6 +44,7 @@ class LoaderRequest:
     keys: frozenset[str] = frozenset()  # of the samples in the shards
     shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
     unique_keys: bool = False  # no two samples have the same key
+    clones: tuple[str, ...] = ()  # shards that have copies of one sample only
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class LoaderRun:
     whole: list[bool] = field(default_factory=list)  # whether the epoch ended by itself
     states: list[SavedState] = field(default_factory=list)
     shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
-    unpicklable: tuple[Unpicklable, ...] = ()
+    unpicklable: tuple[str, ...] = ()  # what is, and why
     no_guard: bool = False  # a worker imported the user's script, which started processes again
     opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
