@@ -55,7 +55,8 @@ def _failures(run: LoaderRun) -> list[str]:
         return []
     if run.no_guard:
         return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
-    return list(run.unpicklable) or [run.failure]
+    line = run.facts.lines.get("reads") if run.how == "hung" else ""
+    return list(run.unpicklable) or [f"{line}: {run.failure}" if line else run.failure]
 
 
 def _differences(ours: list[tuple[str, ...]], theirs: list[tuple[str, ...]], *, ordered: bool) -> list[str]:

@@ -98,10 +98,9 @@ def _clones(url: str, tars: TinyTars, count: int) -> list[str]:
         walk = Walk(source, contents=True)
         members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
     key, urls = places[-1].key, []
+    stem = key.rstrip("0123456789")
     for start in range(0, 4000, 1000):
-        names = [
-            f"{number:0{len(key)}d}" if key.isdecimal() else f"{key}-{number}" for number in range(start, start + count)
-        ]
+        names = [f"{stem}{number:0{len(key) - len(stem)}d}" for number in range(start, start + count)]
         copies = (member(f"{name}.{suffix}", content) for name in names for suffix, content in members)
         urls.append(tars.write(b"".join(copies) + END, f"{start:06d}.tar"))
     return urls

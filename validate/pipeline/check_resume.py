@@ -85,7 +85,7 @@ class _Resume:
         rng, sizes = random.Random(0), [len(epoch) for epoch in self.base.epochs]
         places = [(0, 0)]
         places += [(epoch, rng.randrange(1, size)) for epoch, size in enumerate(sizes[:2]) if size > 1]
-        if self.base.whole and self.base.whole[0]:
+        if self.base.whole[0]:
             places += [(0, sizes[0]), (0, END)]
         else:
             self.notes.append("resume: an epoch was not read to its end, so the end of an epoch was not tried")
@@ -159,9 +159,9 @@ class _Resume:
 
     def _answer(self) -> CheckResult:
         summary = f"{how_many(self.right, 'state')} resumed in new processes, with the samples of an undisturbed run"
-        faults, judged = tuple(self.faults.values()), bool(self.faults or (self.right and not self.doubts))
-        notes = tuple(dict.fromkeys(self.notes))
-        return CheckResult("resume", next(iter(self.doubts), summary), faults, judged, notes)
+        judged = bool(self.faults or (self.right and not self.doubts))
+        text, faults = next(iter(self.doubts), summary), tuple(self.faults.values())
+        return CheckResult("resume", text, faults, judged, tuple(dict.fromkeys(self.notes)))
 
 
 def difference(taken: Taken, epochs: Sequence[Ids], *, ended: bool, ordered: bool) -> tuple[str, bool]:

@@ -45,9 +45,8 @@ class _Workers:
         for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
-            own = min(self.facts.workers or 0, 2, shards // RANKS) if workers else None
-            if "worker overlap" in self.faults:  # ranks would have these repeats as well
-                own = 0
+            most = 0 if "worker overlap" in self.faults else 2  # ranks would have these repeats as well
+            own = min(self.facts.workers or 0, most, shards // RANKS) if workers else None
             ranks = self.runs.run_all([replace(self.request, workers=own)] * RANKS, ranks=True)
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
             if why := next((run.no_group for run in ranks if run.no_group), ""):
@@ -76,16 +75,15 @@ class _Workers:
             why = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
-        lost = [[key for key in some if key not in seen] for some in keys]
-        pairs = list(zip(lost, keys, strict=True))
-        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost)):
+        pairs = [([key for key in every if key not in seen], every) for every in keys]
+        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost for lost, _ in pairs)):
             return
-        most = max(map(len, lost))
+        most = max(len(lost) for lost, _ in pairs)
         what = f"samples (up to {most:,}) of each shard never come" if most > 1 else "sample of each shard never comes"
         for name, step in (("first", 1), ("last", -1)):
-            if all(some[::step] == [*every[::step][: len(some)]] and len(some) < len(every) for some, every in pairs):
+            if all(lost[::step] == [*every[::step][: len(lost)]] and len(lost) < len(every) for lost, every in pairs):
                 severity: Severity = "warning" if most > 1 else "error"  # perhaps batches that are not full
-                self._fault("unread", f"the {name} {what} out (such as {escape(lost[0][0])})", severity=severity)
+                self._fault("unread", f"the {name} {what} out (such as {escape(pairs[0][0][0])})", severity=severity)
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""

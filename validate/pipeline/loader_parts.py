@@ -138,10 +138,9 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
 
 def _described(thing: object) -> str:
     name = escape(str(getattr(thing, "__qualname__", type(thing).__qualname__)), 80)
-    if isinstance(thing, FunctionType):
-        return "a lambda" if thing.__name__ == "<lambda>" else f"the local function {name}"
-    if isinstance(thing, GeneratorType):
-        return f"the generator {name}"
+    if isinstance(thing, FunctionType | GeneratorType):
+        kind = "generator" if isinstance(thing, GeneratorType) else "local function"
+        return "a lambda" if thing.__name__ == "<lambda>" else f"the {kind} {name}"
     if hasattr(thing, "read") and hasattr(thing, "fileno"):
         return f"the open file {escape(str(getattr(thing, 'name', '')), 80)}".strip()
     if "<locals>" in type(thing).__qualname__:
@@ -179,12 +178,10 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
     sources = list(dict.fromkeys(each if isinstance(each, FunctionType) else type(each) for each in things))
     named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
     calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
-    code = getattr(made_by, "__code__", None)
-    own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
     found = chain(
         (_line_like(each, pattern) for each in sources), calls, (_line_like(each, _CLASS) for each in sources)
     )
-    return next(filter(None, found), own)
+    return next(filter(None, found), _made_at(made_by, None, ""))
 
 
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:
@@ -206,8 +203,7 @@ def libraries_of(thing: object) -> tuple[str, ...]:
     torch, module = sys.modules.get("torch"), sys.modules.get(str(getattr(thing, "__module__", "")))
     if module is None or threading.active_count() > 1 or (torch is not None and torch.cuda.is_initialized()):
         return ()
-    used = vars(module).values()
+    used, own = vars(module).values(), module.__name__.partition(".")[0]
     names = {str(getattr(each, "__name__" if isinstance(each, ModuleType) else "__module__", "")) for each in used}
-    others = [name for name in names if name.partition(".")[0] != module.__name__.partition(".")[0]]
-    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in others}
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if name.partition(".")[0] != own}
     return tuple(sorted(name for name, file in files.items() if file and not own_line(file, 1)))

@@ -43,11 +43,11 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     bound_memory()
     for name in libraries:
         importlib.import_module(name)
-    while not status:
-        if not (child := os.fork()):
-            _answer(spec, libraries, line)
+    while not status and (child := os.fork()):
         status = os.waitpid(child, 0)[1]
-    end_as(status)
+    if status:
+        end_as(status)
+    _answer(spec, libraries, line)
 
 
 def _answer(spec: str, libraries: Sequence[str], line: IO[bytes]) -> NoReturn:
@@ -56,10 +56,7 @@ def _answer(spec: str, libraries: Sequence[str], line: IO[bytes]) -> NoReturn:
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()  # a fork has the state of its parent; Python's own generator is seeded again
-    try:
-        request: LoaderRequest = receive(line)
-    except EOFError:
-        os._exit(1)
+    request: LoaderRequest = receive(line)  # without one, at the end, this fails, and the other process ends too
     serving = _Serving(request, line)
     try:
         serving.run(spec, libraries)
