@@ -121,7 +121,7 @@ class _Workers:
         # A sampler may add samples so that all ranks have as many, or leave out those that do not fill a batch.
         padding = max(len(shared) - 1, size - 1 if same else 0) if len(shared) > 1 else 0
         dropped = parts * (size - 1) if items and min(items) == size else 0
-        dropped = max(dropped, padding)
+        dropped = max(dropped, padding, parts - 1)
         copies = total / max(1, expected.total())
         if twice.total() > min(padding, expected.total() // 4):
             whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
@@ -139,7 +139,7 @@ class _Workers:
             self.notes.append(f"workers: {where} {text}{such_as(twice)}")
         elif missing:
             count = how_many(missing.total(), "sample")
-            self.notes.append(f"workers: {where} {count} did not fill a batch and were left out")
+            self.notes.append(f"workers: {where} {count} left out, for full batches or equal shares")
         if len(set(sizes)) > 1:
             numbers = listed([f"{count:,}" for count in sizes])
             why = "the rank with more waits in its next collective operation, and the run hangs"

@@ -176,8 +176,8 @@ def line_in(loader: object, made_by: object, pattern: str) -> str:
     """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class."""
     things = [thing for _, thing in parts(loader)]
     sources = list(dict.fromkeys(each if isinstance(each, FunctionType) else type(each) for each in things))
-    named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
-    calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
+    made = [type(each).__mro__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
+    calls = (_line_like(made_by, rf"[^#]*\b{kind.__name__}\(") for kind in reversed([*chain(*made)]))
     found = chain(
         (_line_like(each, pattern) for each in sources), calls, (_line_like(each, _CLASS) for each in sources)
     )

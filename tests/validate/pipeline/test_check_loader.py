@@ -283,7 +283,7 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "lambda_without_workers fork": "P329 with num_workers=2, spawn and forkserver",
         "sets_a_global fork": "P329 making the loader sets the global SIZE",
         "fills_a_global fork": "P329 KeyError: 'label'; making the loader sets the global CACHE",
-        "lock_held_at_fork fork": "P329 fork: reading hangs",
+        "lock_held_at_fork fork": "P329 reading hangs",
         "own_context fork": "",
         "distributed_drops workers": "",
         "distributed_right workers": "",
@@ -429,6 +429,19 @@ def test_the_ends_of_shards_that_never_come_out_are_named(alone: list[str], text
     workers._unread(read(alone))
 
     assert [fault.message for fault in workers.faults.values()] == ([text] if text else [])
+
+
+def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
+    alone = ["a0", "a1", "a2", "b0", "b1"]
+    workers = workers_of(alone)
+    workers._compare(read(alone), [read(alone[:-1])], "with 2 workers", 2)
+    noted = list(workers.notes)
+    workers._compare(read(alone), [read(alone[:-2])], "with 2 workers", 2)
+
+    assert noted == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
+    assert [fault.message for fault in workers.faults.values()] == [
+        "it has num_workers=0; with 2 workers 2 samples of 5 never come out (such as b0)"
+    ]
 
 
 def test_a_sample_that_a_sampler_repeats_is_noted_and_no_fault() -> None:
