@@ -85,7 +85,8 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
         note = f"the loader was run over copies of {samples} from {how_many(len(urls), 'shard')}"
     found = [place.key for some in places for place in some]
     keys = tuple(tuple(place.key for place in some) for some in places)
-    return LoaderRequest(urls, keys=frozenset(found), shard_keys=keys, unique_keys=len(set(found)) == len(found)), note
+    unique, most = len(set(found)) == len(found), 4 * max(500, len(found))
+    return LoaderRequest(urls, most=most, keys=frozenset(found), shard_keys=keys, unique_keys=unique), note
 
 
 def _clones(url: str, tars: TinyTars, count: int) -> list[str]:

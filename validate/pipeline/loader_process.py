@@ -31,7 +31,7 @@ class LoaderRequest:
     urls: tuple[str, ...]
     epochs: int = 1
     first: int = 0  # the first epoch
-    most: int = 2000  # items of an epoch
+    most: int = 2000  # samples of an epoch
     seconds: float = 90.0  # then the run ends after its current item
     save_at: tuple[Place, ...] = ()
     state: bytes | None = None  # loaded before the first epoch

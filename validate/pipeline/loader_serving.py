@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import IO, NoReturn, cast
+from typing import IO, cast
 
-from wdsflow.engines.keeper import end_as
+from wdsflow.engines.keeper import continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
 from ..tracing.meter import error_text, line_of, machine_fault
@@ -38,20 +38,12 @@ from .stand_ins import Items, is_map_style
 
 
 def serve(spec: str, libraries: Sequence[str]) -> None:
-    """Import libraries, then answer each request on the line in a fork."""
-    line, status = take_line(), 0
+    """Import libraries, then run the loader as each request on the line says, in a fork, and report each step there."""
+    line = take_line()
     bound_memory()
     for name in libraries:
         importlib.import_module(name)
-    while not status and (child := os.fork()):
-        status = os.waitpid(child, 0)[1]
-    if status:
-        end_as(status)
-    _answer(spec, libraries, line)
-
-
-def _answer(spec: str, libraries: Sequence[str], line: IO[bytes]) -> NoReturn:
-    """Run the loader as the request on the line says, and report each step there."""
+    continue_in_forks()
     opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     if "numpy" in sys.modules:
@@ -197,7 +189,7 @@ class _Serving:
             items.append(rows_of(item, self.request.keys, batched=self.batched))
             self._save((epoch, len(items)))
             self.tell("reading")
-            if len(items) >= self.request.most or time.monotonic() > until:
+            if sum(map(len, items)) >= self.request.most or time.monotonic() > until:
                 return False
         self._save((epoch, END))
         return True

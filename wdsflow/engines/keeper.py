@@ -41,6 +41,13 @@ def lead() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def continue_in_forks() -> None:
+    """Continue in a child, and in another one after each that ends well; end as the first one that does not."""
+    while child := os.fork():
+        if status := os.waitpid(child, 0)[1]:
+            _end_as(status)
+
+
 def run_command() -> NoReturn:
     """Become the program that the arguments of this process name, with nothing to read."""
     with open(os.devnull, "rb") as nothing:
@@ -73,7 +80,7 @@ def _keep(child: int) -> NoReturn:
             found = _reaped(child)
             status = found if status is None else status
             time.sleep(_PAUSE)
-    end_as(status)
+    _end_as(status)
 
 
 def _close_others() -> None:
@@ -110,8 +117,7 @@ def _kill_all(child: int, *, alive: bool) -> None:
             each.kill()
 
 
-def end_as(status: int | None) -> NoReturn:
-    """End this process as another one did, by its status of ``waitpid``; None: it is not known."""
+def _end_as(status: int | None) -> NoReturn:
     if status is not None and os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.WTERMSIG(status)
