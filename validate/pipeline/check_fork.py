@@ -26,9 +26,15 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
     again, *found = runs.run_all([replace(one, method=method) for method in (METHODS[0], *METHODS)])
     if any("context has already been set" in run.error for run in found):
         return CheckResult("fork", "it sets the start method itself: no other is used")
+    whole = again.how == found[0].how == "ended" and all([*again.whole, *found[0].whole])
+    columns = identifying(again.rows, found[0].rows, unique_keys=request.unique_keys, whole=True) if whole else ()
+    alike, *ids = ([identity(row, columns) for row in run.rows] for run in (again, *found))
+    same = whole and Counter(alike) == Counter(ids[0])  # otherwise it draws samples, or orders shards, by chance
     by_text: dict[str, list[str]] = {}
-    for method, run in zip(METHODS, found, strict=True):
-        texts = _failures(run) or _differences(again, found[0], run, unique_keys=request.unique_keys)
+    for method, run, theirs in zip(METHODS, found, ids, strict=True):
+        texts = _failures(run) or (
+            _differences(ids[0], theirs, ordered=alike == ids[0]) if same and all(run.whole) else []
+        )
         for text in texts:
             by_text.setdefault(text, []).append(method)
     severity: Severity = "error" if facts.workers else "warning"
@@ -37,7 +43,11 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
         LoaderFault(_CODE, f"{if_any}{listed(methods)}: {text}{_lacks(base, text, methods)}", severity)
         for text, methods in by_text.items()
     ]
-    return CheckResult("fork", f"the same samples by {listed(list(METHODS))}", tuple(faults))
+    summary = f"the same samples by {listed(list(METHODS))}"
+    if not same:
+        why = f"two runs by {METHODS[0]} differ, or do not end"
+        summary = f"it starts by {listed(list(METHODS))}; its samples were not compared: {why}"
+    return CheckResult("fork", summary, tuple(faults))
 
 
 def _failures(run: LoaderRun) -> list[str]:
@@ -45,24 +55,16 @@ def _failures(run: LoaderRun) -> list[str]:
         return []
     if run.no_guard:
         return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
-    if run.unpicklable:
-        return [
-            f"{f'{each.line}: ' if each.line else ''}{each.path} cannot be pickled: it is {each.what}"
-            for each in run.unpicklable
-        ]
-    return [run.failure]
+    line = run.facts.lines.get("reads") if run.how == "hung" else ""
+    return list(run.unpicklable) or [f"{line}: {run.failure}" if line else run.failure]
 
 
-def _differences(again: LoaderRun, first: LoaderRun, run: LoaderRun, *, unique_keys: bool) -> list[str]:
-    """Return how a run differs from the first one, by fork, as far as two runs by fork are alike."""
-    if run is first or again.how != "ended" or first.how != "ended" or not all([*first.whole, *run.whole]):
-        return []
-    columns = identifying(again.rows, first.rows, unique_keys=unique_keys, whole=True)
-    alike, ours, theirs = ([identity(row, columns) for row in each.rows] for each in (again, first, run))
+def _differences(ours: list[tuple[str, ...]], theirs: list[tuple[str, ...]], *, ordered: bool) -> list[str]:
+    """Return how a run differs from the first one, by fork."""
     lacking, more = (Counter(ours) - Counter(theirs)).total(), (Counter(theirs) - Counter(ours)).total()
-    if len(ours) != len(theirs) or lacking or more:
+    if lacking or more:
         return [f"other samples than by {METHODS[0]}: {lacking:,} are missing and {more:,} are new"]
-    return [f"another order than by {METHODS[0]}"] if alike == ours != theirs else []
+    return [f"another order than by {METHODS[0]}"] if ordered and ours != theirs else []
 
 
 def _lacks(base: LoaderRun, text: str, methods: list[str]) -> str:
@@ -70,5 +72,5 @@ def _lacks(base: LoaderRun, text: str, methods: list[str]) -> str:
     names = base.facts.set_globals
     if not names or METHODS[0] in methods or "pickled" in text or "__main__" in text:
         return ""
-    line = f" ({base.facts.lines['makes']})" if base.facts.lines.get("makes") else ""
+    line = f" ({base.facts.lines['sets']})" if base.facts.lines["sets"] else ""
     return f"; making the loader sets the global {listed(list(names))}{line}, which a worker that is not forked lacks"

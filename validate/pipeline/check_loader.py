@@ -17,14 +17,15 @@ from .check_fork import METHODS, check_fork
 from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
-from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .probe_samples import END, SamplePlace, TinyTars
+from .loader_process import LoaderRequest, LoaderRuns
+from .probe_samples import END, TinyTars
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
 _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
 _FEW = 8  # items of an epoch
 _CLONED = 3  # the sample of which copies are made: the first is often odd
-_CLONES = 16  # copies of one sample in a shard
+_CLONES = 16  # copies of one sample in a shard, at least
+_ANSWERS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
 
 
 def check_loader(
@@ -42,9 +43,8 @@ def check_loader(
     Raises:
         PipelineError: the loader cannot be found, imported, built or read.
     """
-    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder:
+    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder, LoaderRuns(spec, patience) as runs:
         tars = TinyTars(Path(folder), allow_pipe=options.allow_pipe)
-        runs = LoaderRuns(spec, patience)
         for each in (_EACH, _MORE):
             request, note = _request(evidence, tars, each)
             request = replace(request, epochs=3 if "resume" in checks else 1)
@@ -53,7 +53,10 @@ def check_loader(
                 break
         if base.how == "ended" and not base.rows:
             raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
-        found = [_answer(check, runs, request, base, tars) for check in checks if base.how == "ended"]
+        if base.how == "ended" and "workers" in checks:
+            rows = max(len(item) for item in base.epochs[0])
+            request = replace(request, clones=tuple(_clones(request.urls[0], tars, max(_CLONES, 2 * rows))))
+        found = [_ANSWERS[check](runs, request, base) for check in checks if base.how == "ended"]
         if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
             found = [check_fork(runs, request, base)]
             if len(found[0].faults) != 1 or listed(list(METHODS)) in found[0].faults[0].message:
@@ -64,16 +67,6 @@ def check_loader(
         if not found:
             raise PipelineError(f"{spec} does not run: {base.failure}")
         return [replace(each, notes=tuple(filter(None, (*each.notes, note)))) for each in found]
-
-
-def _answer(check: Check, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, tars: TinyTars) -> CheckResult:
-    """Return the answer to one question, by runs of a loader whose undisturbed run is known."""
-    if check == "resume":
-        return check_resume(runs, request, base)
-    if check == "fork":
-        return check_fork(runs, request, base)
-    rows = max(len(item) for item in base.epochs[0])
-    return check_workers(runs, request, base, _clones(request.urls[0], tars, 2 * rows))
 
 
 def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderRequest, str]:
@@ -92,25 +85,23 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
         note = f"the loader was run over copies of {samples} from {how_many(len(urls), 'shard')}"
     found = [place.key for some in places for place in some]
     keys = tuple(tuple(place.key for place in some) for some in places)
-    return LoaderRequest(urls, keys=frozenset(found), shard_keys=keys, unique_keys=len(set(found)) == len(found)), note
+    unique, most = len(set(found)) == len(found), 4 * max(500, len(found))
+    return LoaderRequest(urls, most=most, keys=frozenset(found), shard_keys=keys, unique_keys=unique), note
 
 
-def _clones(url: str, tars: TinyTars, least: int) -> list[str]:
+def _clones(url: str, tars: TinyTars, count: int) -> list[str]:
     """Return shards whose samples are copies of one sample under other keys."""
     places = tars.first_in(url, _CLONED)
     path = tars.tar(places[-1]) if places else None
     if path is None:
         raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
-    return [_cloned(path, places[-1], tars, number * 1000, max(_CLONES, least)) for number in range(4)]
-
-
-def _cloned(path: str, place: SamplePlace, tars: TinyTars, start: int, count: int) -> str:
     with open_source(path) as source:
         walk = Walk(source, contents=True)
         members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
-    written = bytearray()
-    for number in range(start, start + count):
-        key = f"{number:0{len(place.key)}d}" if place.key.isdecimal() else f"{place.key}-{number}"
-        for suffix, content in members:
-            written += member(f"{key}.{suffix}", content)
-    return tars.write(bytes(written) + END, f"{start:06d}.tar")
+    key, urls = places[-1].key, []
+    stem = key.rstrip("0123456789")
+    for start in range(0, 4000, 1000):
+        names = [f"{stem}{number:0{len(key) - len(stem)}d}" for number in range(start, start + count)]
+        copies = (member(f"{name}.{suffix}", content) for name in names for suffix, content in members)
+        urls.append(tars.write(b"".join(copies) + END, f"{start:06d}.tar"))
+    return urls

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import END, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
+from .loader_process import END, RANKS, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
 from .rows import NO_KEYS, identifying, such_as
 
 _WRONG, _NONE = "P327", "P328"
@@ -29,16 +29,10 @@ class Taken(NamedTuple):
 
 
 def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
-    """Return whether a loader resumes.
-
-    Args:
-        runs: starts the runs.
-        request: the run of ``base``, over three epochs.
-        base: an undisturbed run.
-    """
+    """Return whether a loader resumes; ``base`` is an undisturbed run of the request, over three epochs."""
     facts = base.facts
     if facts.stateful is None:
-        line = f"{facts.lines['reads']}: " if facts.lines.get("reads") else ""
+        line = f"{facts.lines['reads']}: " if facts.lines["reads"] else ""
         text = f"{line}{facts.kind} has no state_dict: this loader cannot resume, an interrupted epoch begins again"
         return CheckResult("resume", text, (LoaderFault(_NONE, text, "warning"),))
     return _Resume(runs, request, base).result()
@@ -56,7 +50,7 @@ class _Resume:
         base, request = self.base, self.request
         saved = self.runs.run(replace(request, save_at=self._places()))
         if saved.how != "ended":
-            self._fault(f"taking states ends the run: {saved.failure}", "saves")
+            self._fault(f"no state can be saved: {saved.failure}", "saves", saved.line)
             return self._answer()
         whole, unique = any(base.whole), request.unique_keys
         self.columns = identifying(base.rows, saved.rows, unique_keys=unique, whole=whole)
@@ -69,12 +63,21 @@ class _Resume:
             else:
                 text = "its order is not reproducible; samples that are repeated or lost count, not their order"
                 self.notes.append(f"resume: {text}")
+        if base.whole[0] and not any(base.epochs[1:]):
+            self._fault(
+                "no epoch after the first hands out anything: at its end, the position is not set back", "reads"
+            )
         for place in saved.shared:
             text = f"the state taken {_at(place)} changes later: it shares memory with the running loader"
             self._fault(text, "saves")
         self._resumed(self._resumed(self._taken(saved), again=False), again=True)
-        if self.faults and base.facts.workers and base.facts.stateful:
-            self._alone()
+        if not self.faults:
+            self._once([request] * RANKS, f"on {RANKS} ranks ")
+        elif base.facts.workers and base.facts.stateful:  # a state that is wrong with workers may be right without
+            others, self.faults = self.faults, {}
+            more = "; without workers (num_workers=0) it resumes as it should"
+            more *= self._once([replace(request, workers=0)])
+            self.faults = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
         return self._answer()
 
     def _places(self) -> tuple[Place, ...]:
@@ -82,7 +85,7 @@ class _Resume:
         rng, sizes = random.Random(0), [len(epoch) for epoch in self.base.epochs]
         places = [(0, 0)]
         places += [(epoch, rng.randrange(1, size)) for epoch, size in enumerate(sizes[:2]) if size > 1]
-        if self.base.whole and self.base.whole[0]:
+        if self.base.whole[0]:
             places += [(0, sizes[0]), (0, END)]
         else:
             self.notes.append("resume: an epoch was not read to its end, so the end of an epoch was not tried")
@@ -94,9 +97,7 @@ class _Resume:
         first, done = (_first(before.state), before.done) if before else (0, [])
         for state in run.states:
             epoch, count = state.place[0] - first, state.place[1]
-            if state.error:
-                self._fault(f"no state can be saved {_at(state.place)}: {state.error}", "saves", state.line)
-            elif count == END:
+            if count == END:
                 found.append(Taken(state, [], ids[epoch + 1], ids[epoch + 2]))
             else:
                 begun = sum(map(len, run.epochs[epoch][:count]))
@@ -108,22 +109,21 @@ class _Resume:
         rng, requests = random.Random(1), []
         for each in taken:
             epoch, count = _first(each.state), max(0, each.state.place[1])
-            left = max(0, sum(map(len, self.base.epochs[epoch : epoch + 1])) - count)  # items
+            left = len(self.base.epochs[epoch]) - count  # items
             save_at = ((epoch, rng.randrange(1, left)),) if each.state.place[1] > 0 and left > 1 and not again else ()
-            epochs = 2 if left else 3  # what remains of the first one may be nothing
+            epochs = 2 if left > 0 else 3  # what remains of the first one may be nothing
             requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
         found: list[Taken] = []
         for each, run in zip(taken, self.runs.run_all(requests), strict=True):
-            if self._judge(each, run, again=again):
+            more = how_many(each.state.place[1], "more item")
+            what = f"resumed a second time, after {more} of epoch {_first(each.state) + 1}" if again else ""
+            if self._judge(each, run, what):
                 found += self._taken(run, each)
         return found
 
-    def _judge(self, taken: Taken, run: LoaderRun, *, again: bool = False) -> bool:
+    def _judge(self, taken: Taken, run: LoaderRun, what: str) -> bool:
         """Note the fault of a resumed run; return whether there is none."""
-        what = f"resumed from the state taken {_at(taken.state.place)}"
-        if again:
-            more = how_many(taken.state.place[1], "more item")
-            what = f"resumed a second time, after {more} of epoch {_first(taken.state) + 1}"
+        what = what or f"resumed from the state taken {_at(taken.state.place)}"
         if run.how != "ended":
             self._fault(f"{what}: {run.failure}", "loads", run.line)
             return False
@@ -136,16 +136,17 @@ class _Resume:
             self.doubts.append(f"{what}: {text}")
         return not text
 
-    def _alone(self) -> None:
-        """Try once without workers, where a state that is wrong with them may be right."""
-        others, self.faults = self.faults, {}
-        place = next((place for place in self._places() if place[1] > 0), (0, 0))
-        request = replace(self.request, workers=0, epochs=2)
-        for taken in self._taken(self.runs.run(replace(request, save_at=(place,)))):
-            if self._judge(taken, self.runs.run(replace(request, state=taken.state.data, first=place[0]))):
-                more = "; without workers (num_workers=0) it resumes as it should"
-                others = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
-        self.faults = others
+    def _once(self, requests: Sequence[LoaderRequest], where: str = "") -> bool:
+        """Resume once, each of several ranks from its own state; return whether that is right, False if they do not run."""
+        place, ranks = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS))), len(requests) > 1
+        saved = self.runs.run_all([replace(each, epochs=2, save_at=(place,)) for each in requests], ranks=ranks)
+        taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
+        if len(taken) < len(requests):  # check_workers judges ranks that do not run
+            return False
+        again = [replace(one, epochs=2, state=each.state.data) for one, each in zip(requests, taken, strict=True)]
+        runs = self.runs.run_all(again, ranks=ranks)
+        what = f"{where}resumed from the state taken {_at(place)}"
+        return all(self._judge(each, run, what) for each, run in zip(taken, runs, strict=True))
 
     def _fault(self, text: str, about: str, line: str = "") -> None:
         """Note a fault; what is alike at several places is one fault, with the first place."""
@@ -158,19 +159,15 @@ class _Resume:
 
     def _answer(self) -> CheckResult:
         summary = f"{how_many(self.right, 'state')} resumed in new processes, with the samples of an undisturbed run"
-        faults, judged = tuple(self.faults.values()), bool(self.faults or (self.right and not self.doubts))
-        notes = tuple(dict.fromkeys(self.notes))
-        return CheckResult("resume", next(iter(self.doubts), summary), faults, judged, notes)
+        judged = bool(self.faults or (self.right and not self.doubts))
+        text, faults = next(iter(self.doubts), summary), tuple(self.faults.values())
+        return CheckResult("resume", text, faults, judged, tuple(dict.fromkeys(self.notes)))
 
 
 def difference(taken: Taken, epochs: Sequence[Ids], *, ended: bool, ordered: bool) -> tuple[str, bool]:
-    """Return how a resumed run differs from what is expected, and whether it certainly is a fault; "" if it does not.
+    """Return how a resumed run differs from what is expected, "" if it does not, and whether that certainly is a fault.
 
-    Args:
-        taken: the state, with what came after it in the run in which it was taken.
-        epochs: of the resumed run.
-        ended: whether they ended by themselves.
-        ordered: whether two undisturbed runs give the same samples in the same order.
+    ``ended``: its epochs ended by themselves; ``ordered``: two undisturbed runs give the same samples in the same order.
     """
     flat_seen, wanted = [each for epoch in epochs for each in epoch], [*taken.rest, *taken.later]
     least = min(len(flat_seen), len(wanted))

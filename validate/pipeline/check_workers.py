@@ -2,19 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed, short
 
 from ..finding import Severity
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from .loader_process import RANKS, LoaderRequest, LoaderRun, LoaderRuns
 from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
-RANKS = 2
 _COUNTS = (1, 2, 3, 4)
 _TWO = 2  # workers whose random numbers are compared
 _DRAWS = 4  # different values that show that random numbers are drawn
@@ -30,19 +29,15 @@ class _Workers:
         self.notes: list[str] = []
         self.judged: list[str] = []
 
-    def result(self, clones: Sequence[str]) -> CheckResult:
+    def result(self) -> CheckResult:
         """Compare workers, then ranks, then the random numbers of both."""
         workers = self.facts.can_have_workers
         shards = len(self.request.urls) if not self.facts.map_style else max(_COUNTS)
         counts = [0, *(count for count in _COUNTS if count <= shards)] if workers else [None]
-        own = min(self.facts.workers or 0, 2, max(1, shards // RANKS)) if workers else None
-        copies = replace(self.request, urls=tuple(clones), keys=frozenset(), unique_keys=False)
+        copies = replace(self.request, urls=self.request.clones, keys=frozenset(), unique_keys=False)
         asked = [replace(self.request, workers=count) for count in counts]
         asked += [replace(copies, workers=count) for count in (0, _TWO)] if workers else []
-        with ThreadPoolExecutor(2) as pool:
-            one_process = pool.submit(self.runs.run_series, asked)
-            several = pool.submit(self.runs.run_ranks, replace(self.request, workers=own), RANKS)
-            runs, ranks = one_process.result(), several.result()
+        runs = self.runs.run_all(asked)
         alone = runs[0]
         if alone.how != "ended":
             return CheckResult("workers", f"it does not run without workers: {alone.failure}", judged=False)
@@ -50,6 +45,9 @@ class _Workers:
         for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
+            most = 0 if "worker overlap" in self.faults else 2  # ranks would have these repeats as well
+            own = min(self.facts.workers or 0, most, shards // RANKS) if workers else None
+            ranks = self.runs.run_all([replace(self.request, workers=own)] * RANKS, ranks=True)
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
             if why := next((run.no_group for run in ranks if run.no_group), ""):
                 self.notes.append(f"workers: ranks ran without a group of torch.distributed: {why}")
@@ -59,9 +57,9 @@ class _Workers:
             self.notes.append(f"workers: {few if workers else none}")
         if workers and "worker overlap" not in self.faults:
             self._seeds(*runs[len(counts) :])
-        summary = (
-            f"each sample once {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
-        )
+        finite = all(alone.whole) and not self.facts.repeats
+        once = "each sample once" if finite else "workers and ranks do not repeat each other"
+        summary = f"{once} {listed(self.judged)}" if self.judged else next(iter(self.notes), "nothing to compare")
         faults = tuple(self.faults.values())
         return CheckResult("workers", summary, faults, bool(self.judged or faults), tuple(self.notes))
 
@@ -77,10 +75,15 @@ class _Workers:
             why = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
-        missing = [key for some in keys for key in some if key not in seen]
-        for place, name in ((0, "first"), (-1, "last")):
-            if seen and self.request.unique_keys and missing == [some[place] for some in keys] and len(keys) > 1:
-                self._fault("unread", f"the {name} sample of each shard never comes out (such as {escape(missing[0])})")
+        pairs = [([key for key in every if key not in seen], every) for every in keys]
+        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost for lost, _ in pairs)):
+            return
+        most = max(len(lost) for lost, _ in pairs)
+        what = f"samples (up to {most:,}) of each shard never come" if most > 1 else "sample of each shard never comes"
+        for name, step in (("first", 1), ("last", -1)):
+            if all(lost[::step] == [*every[::step][: len(lost)]] and len(lost) < len(every) for lost, every in pairs):
+                severity: Severity = "warning" if most > 1 else "error"  # perhaps batches that are not full
+                self._fault("unread", f"the {name} {what} out (such as {escape(pairs[0][0][0])})", severity=severity)
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""
@@ -118,7 +121,7 @@ class _Workers:
         # A sampler may add samples so that all ranks have as many, or leave out those that do not fill a batch.
         padding = max(len(shared) - 1, size - 1 if same else 0) if len(shared) > 1 else 0
         dropped = parts * (size - 1) if items and min(items) == size else 0
-        dropped = max(dropped, padding)
+        dropped = max(dropped, padding, parts - 1)
         copies = total / max(1, expected.total())
         if twice.total() > min(padding, expected.total() // 4):
             whole = copies > 1.9 or (len(shared) > 1 and all(len(run.rows) == len(alone.rows) for run in shared))
@@ -131,9 +134,12 @@ class _Workers:
         elif missing.total() > dropped:
             lost = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._fault(f"{what} gap", f"{where} {lost} never come out{such_as(missing)}")
+        elif twice:
+            text = f"{how_many(twice.total(), 'sample')} repeated, so that all ranks have as many"
+            self.notes.append(f"workers: {where} {text}{such_as(twice)}")
         elif missing:
             count = how_many(missing.total(), "sample")
-            self.notes.append(f"workers: {where} {count} did not fill a batch and were left out")
+            self.notes.append(f"workers: {where} {count} left out, for full batches or equal shares")
         if len(set(sizes)) > 1:
             numbers = listed([f"{count:,}" for count in sizes])
             why = "the rank with more waits in its next collective operation, and the run hangs"
@@ -143,19 +149,16 @@ class _Workers:
         self, shared: Sequence[LoaderRun], columns: tuple[str, ...], where: str, what: str, parts: int
     ) -> None:
         """Compare runs without an end: ranks by their samples, workers by the items that they give in turn."""
-        if len(shared) > 1:
-            each = [[identity(row, columns) for row in run.rows] for run in shared]
-        elif parts > 1:
-            items = [item for epoch in shared[0].epochs for item in epoch]
-            each = [[identity(row, columns) for item in items[index::parts] for row in item] for index in range(parts)]
-        else:
-            return
-        shortest = min(map(len, each))
-        if shortest < _DRAWS or len(set(each[0])) < _DRAWS:
+        items = [[[identity(row, columns) for row in item] for epoch in run.epochs for item in epoch] for run in shared]
+        if len(shared) == 1:
+            items = [items[0][index::parts] for index in range(parts)]
+        each = [list(chain.from_iterable(some)) for some in items]
+        shortest, sets = min(map(len, each)), [set(some) for some in each]
+        if parts == 1 or shortest < _DRAWS or len(sets[0]) < _DRAWS:
             return
         if all(one[:shortest] == each[0][:shortest] for one in each):
             text = f"each {what} gives the same samples in the same order"
-        elif self.facts.repeats and not self.facts.resampled and _overlap(each) > 0.5:
+        elif self.facts.repeats and not self.facts.resampled and len(set.intersection(*sets)) > min(map(len, sets)) / 2:
             text = f"the {what}s give the same samples"
         else:
             return
@@ -169,7 +172,8 @@ class _Workers:
             self.notes.append(f"workers: {text}")
         elif drawn := _drawn_alike(alone.rows, two.rows):
             text = f"in copies of one sample, {drawn} has each value twice with {_TWO} workers, and differs with one"
-            self._fault("worker seed", f"each worker draws the same random numbers: {text}", code=_SEED)
+            line = self.facts.lines["seeds"]
+            self._fault("worker seed", f"each worker draws the same random numbers: {text}", line, _SEED)
 
     def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT, severity: Severity = "error") -> None:
         line = line or self.facts.lines.get("reads", "")
@@ -185,22 +189,9 @@ _SPLITTERS = {
 }
 
 
-def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, clones: Sequence[str]) -> CheckResult:
-    """Return whether workers and ranks share the samples.
-
-    Args:
-        runs: starts the runs.
-        request: the run of ``base``.
-        base: a run of the loader as it is.
-        clones: shards that have copies of one sample only.
-    """
-    return _Workers(runs, request, base).result(clones)
-
-
-def _overlap(each: Sequence[Sequence[tuple[str, ...]]]) -> float:
-    """Return the share of the samples of the smallest part that all parts have."""
-    sets = [set(one) for one in each]
-    return len(set.intersection(*sets)) / min(map(len, sets))
+def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
+    """Return whether workers and ranks share the samples; ``base``: a run of the loader as it is."""
+    return _Workers(runs, request, base).result()
 
 
 def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:

@@ -3,6 +3,7 @@
 import inspect
 import re
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from functools import partial
 from itertools import chain
 from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Protocol, cast
 
 from wdsflow.text.shell import escape
 
@@ -20,6 +21,9 @@ from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipelin
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
 _LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_CLASS = r"\s*class "
+DEFINES = r"\s*(?:async )?def {}\b"  # patterns of lines
+SEEDS = r"(?!\s*def\b)[^#]*(?:\b(?:Random|RandomState|default_rng|Generator)|seed\w*)\("
 _SENT = ("dataset", "collate_fn", "worker_init_fn")  # attributes of a DataLoader that go to its workers
 
 
@@ -33,23 +37,16 @@ class Stateful(Protocol):
         """Go to a position."""
 
 
-class Part(NamedTuple):
-    """An object inside a loader."""
-
-    path: str  # from the loader on: "dataset.pipeline[2]"; "" for the loader itself
-    thing: object
-
-
-def parts(loader: object) -> Iterator[Part]:
-    """Yield a loader and all objects that it holds, nearest first."""
-    queue, seen = deque([Part("", loader)]), {id(loader)}
+def parts(loader: object) -> Iterator[tuple[str, object]]:
+    """Yield a loader and all objects that it holds, nearest first, with their paths: "dataset.pipeline[2]"; "" for itself."""
+    queue, seen = deque([("", loader)]), {id(loader)}
     while queue:
-        part = queue.popleft()
-        yield part
-        for name, child in _children(part.thing):
+        path, thing = queue.popleft()
+        yield path, thing
+        for name, child in _children(thing):
             if id(child) not in seen and len(seen) < _MOST_PARTS:
                 seen.add(id(child))
-                queue.append(Part(f"{part.path}{name}".lstrip("."), child))
+                queue.append((f"{path}{name}".lstrip("."), child))
 
 
 def _children(thing: object) -> Iterator[tuple[str, object]]:
@@ -58,7 +55,7 @@ def _children(thing: object) -> Iterator[tuple[str, object]]:
         return
     if isinstance(thing, list | tuple):
         yield from ((f"[{index}]", each) for index, each in enumerate(thing[:_MOST_ITEMS]))
-    elif isinstance(thing, Mapping):
+    elif isinstance(thing, dict):  # another mapping may refuse, or compute its values
         yield from ((f"[{escape(repr(name), 40)}]", thing[name]) for name in list(thing)[:_MOST_ITEMS])
     elif isinstance(thing, partial):
         yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
@@ -72,18 +69,16 @@ def _attributes(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def loaders_in(loader: object) -> list[tuple[str, Loader]]:
     """Return the torch DataLoaders inside a loader, with their paths."""
-    return [(part.path, part.thing) for part in parts(loader) if is_loader(part.thing)]
+    return [(path, thing) for path, thing in parts(loader) if is_loader(thing)]
 
 
-def is_stateful(thing: object) -> TypeGuard[Stateful]:
-    """Return whether an object can save and restore its position; models and optimizers do not count."""
-    has = all(callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict"))
-    return has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups"))
-
-
-def stateful_part(loader: object) -> Part | None:
-    """Return what has the state of a loader: the loader itself, otherwise the nearest part of it; None if nothing has."""
-    return next((part for part in parts(loader) if is_stateful(part.thing)), None)
+def stateful_part(loader: object) -> tuple[str | None, Stateful | None]:
+    """Return what has the state of a loader, with its path: itself, or the nearest part that is no model; None if nothing."""
+    for path, thing in parts(loader):
+        has = all(callable(getattr(type(thing), name, None)) for name in ("state_dict", "load_state_dict"))
+        if has and not any(hasattr(thing, name) for name in ("named_parameters", "param_groups")):
+            return path, cast("Stateful", thing)
+    return None, None
 
 
 def with_workers(loader: object, count: int) -> object:
@@ -104,56 +99,48 @@ def with_workers(loader: object, count: int) -> object:
 
 def repeats(loader: object) -> tuple[bool, bool]:
     """Return whether a pipeline draws shards with replacement, and whether it repeats them until an epoch is full."""
-    things = [part.thing for part in parts(loader)]
+    things = [thing for _, thing in parts(loader)]
     resampled = any(map(draws_shards, things))
     return resampled, any(is_pipeline(thing) and repetition(thing)[0] for thing in things)
 
 
-class Unpicklable(NamedTuple):
-    """A part of a loader that cannot be sent to a worker."""
-
-    path: str
-    what: str  # "a lambda"
-    line: str  # where it was made: "train.py:31"; "" if not known
-
-
-def unpicklable_parts(loader: object) -> list[Unpicklable]:
-    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle."""
+def unpicklable_parts(loader: object) -> list[str]:
+    """Return what keeps the DataLoaders inside a loader from starting a worker by pickle, after the line that made it."""
     found = []
     for path, each in loaders_in(loader):
         for name in _SENT:
-            thing = getattr(each, name, None)
-            fault = _unpicklable(f"{path}.{name}".lstrip("."), thing, each, name, set())
-            found += [fault] if fault else []
+            line, text = _unpicklable(f"{path}.{name}".lstrip("."), getattr(each, name, None), each, name, set())
+            found += [f"{line}: {text}" if line else text] if text else []
     return found
 
 
-def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> Unpicklable | None:
+def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> tuple[str, str]:
+    """Return the line that made what cannot be pickled, "" if unknown, and a text on it, "" if all can."""
     try:
         ForkingPickler.dumps(thing)
     except Exception:  # noqa: BLE001 - the user's __reduce__ may raise anything
         seen.add(id(thing))
     else:
-        return None
-    children = _children(thing)
-    if not isinstance(thing, list | tuple | Mapping | partial):
+        return "", ""
+    children, line = _children(thing), _made_at(thing, owner, name)
+    held = isinstance(thing, list | tuple | dict | partial)
+    if not held:
         with suppress(Exception):  # as pickle does: what __getstate__ leaves out is not sent
             state = getattr(thing, "__getstate__", lambda: None)()
             children = _attributes(state) if isinstance(state, dict) else children
     for step, child in children:
         if id(child) not in seen:
-            found = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
-            if found:  # inside a library's object: the user's line is the one that made that object
-                return found if found.line else found._replace(line=_made_at(thing, owner, name))
-    return Unpicklable(path, _described(thing), _made_at(thing, owner, name))
+            inner, text = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
+            if text and (inner or held or not line):  # otherwise it is deep inside an object of a library
+                return inner or line, text
+    return line, f"{path} cannot be pickled: it is {_described(thing)}"
 
 
 def _described(thing: object) -> str:
     name = escape(str(getattr(thing, "__qualname__", type(thing).__qualname__)), 80)
-    if isinstance(thing, FunctionType):
-        return "a lambda" if thing.__name__ == "<lambda>" else f"the local function {name}"
-    if isinstance(thing, GeneratorType):
-        return f"the generator {name}"
+    if isinstance(thing, FunctionType | GeneratorType):
+        kind = "generator" if isinstance(thing, GeneratorType) else "local function"
+        return "a lambda" if thing.__name__ == "<lambda>" else f"the {kind} {name}"
     if hasattr(thing, "read") and hasattr(thing, "fileno"):
         return f"the open file {escape(str(getattr(thing, 'name', '')), 80)}".strip()
     if "<locals>" in type(thing).__qualname__:
@@ -167,7 +154,7 @@ def _made_at(thing: object, owner: object, name: str) -> str:
     if code is not None:
         return own_line(code.co_filename, code.co_firstlineno)
     if "<locals>" in type(thing).__qualname__:
-        return _line_of_class(type(thing))
+        return _line_like(type(thing), _CLASS)
     return _line_like(type(owner), rf"[^#(]*\.{re.escape(name)}\s*(?:,[^=()]*|:[^=]*)?=(?!=)")
 
 
@@ -185,22 +172,16 @@ def _line_like(thing: object, pattern: str) -> str:
     return ""
 
 
-def _line_of_class(kind: type) -> str:
-    return _line_like(kind, r"\s*class ")
-
-
-def line_in(loader: object, made_by: object, *methods: str) -> str:
-    """Return the user's line about a loader: a method of a class of theirs, or the call that makes it; "" if unknown."""
-    things = [part.thing for part in parts(loader)]
-    kinds = list(dict.fromkeys(map(type, things)))
-    of_methods = (_line_like(kind, rf"\s*(async )?def {method}\b") for kind in kinds for method in methods)
-    if line := next(filter(None, chain(of_methods, map(_line_of_class, kinds))), ""):
-        return line
-    named = [type(each).__name__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
-    calls = (_line_like(made_by, rf"[^#]*\b{name}\(") for name in reversed(named))
-    code = getattr(made_by, "__code__", None)
-    own = own_line(code.co_filename, code.co_firstlineno) if code is not None else ""
-    return next(filter(None, calls), own)
+def line_in(loader: object, made_by: object, pattern: str) -> str:
+    """Return the user's line about a loader that begins like a pattern; otherwise the call that makes it, or its class."""
+    things = [thing for _, thing in parts(loader)]
+    sources = list(dict.fromkeys(each if isinstance(each, FunctionType) else type(each) for each in things))
+    made = [type(each).__mro__ for each in things if is_pipeline(each) or is_loader(each) or each is loader]
+    calls = (_line_like(made_by, rf"[^#]*\b{kind.__name__}\(") for kind in reversed([*chain(*made)]))
+    found = chain(
+        (_line_like(each, pattern) for each in sources), calls, (_line_like(each, _CLASS) for each in sources)
+    )
+    return next(filter(None, found), _made_at(made_by, None, ""))
 
 
 def globals_of(thing: object) -> dict[str, tuple[int, int]]:
@@ -212,3 +193,17 @@ def globals_of(thing: object) -> dict[str, tuple[int, int]]:
         for name, value in names.items()
         if not name.startswith("__")
     }
+
+
+def libraries_of(thing: object) -> tuple[str, ...]:
+    """Return the modules of libraries from which the module of a function or class has something, for an earlier import.
+
+    () if that would make a difference: if threads run, or CUDA is in use.
+    """
+    torch, module = sys.modules.get("torch"), sys.modules.get(str(getattr(thing, "__module__", "")))
+    if module is None or threading.active_count() > 1 or (torch is not None and torch.cuda.is_initialized()):
+        return ()
+    used, own = vars(module).values(), module.__name__.partition(".")[0]
+    names = {str(getattr(each, "__name__" if isinstance(each, ModuleType) else "__module__", "")) for each in used}
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in names if name.partition(".")[0] != own}
+    return tuple(sorted(name for name, file in files.items() if file and not own_line(file, 1)))

@@ -3,21 +3,21 @@
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Literal, cast
+from typing import IO, Literal, NamedTuple, cast
 
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 
-from .loader_parts import Unpicklable
 from .probe_process import IMPORT, how_it_ended
 from .rows import Row, identity
 
 END = -1  # in place of a number of items: after the last one
+RANKS = 2  # of a run on several
 _IMPORTS = 10  # times as long as the import in one process
 _NO_GUARD = b"An attempt has been made to start a new process before"
 Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
@@ -31,7 +31,7 @@ class LoaderRequest:
     urls: tuple[str, ...]
     epochs: int = 1
     first: int = 0  # the first epoch
-    most: int = 2000  # items of an epoch
+    most: int = 2000  # samples of an epoch
     seconds: float = 90.0  # then the run ends after its current item
     save_at: tuple[Place, ...] = ()
     state: bytes | None = None  # loaded before the first epoch
@@ -44,6 +44,7 @@ class LoaderRequest:
     keys: frozenset[str] = frozenset()  # of the samples in the shards
     shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
     unique_keys: bool = False  # no two samples have the same key
+    clones: tuple[str, ...] = ()  # shards that have copies of one sample only
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +59,15 @@ class LoaderFacts:
     map_style: bool = False
     repeats: bool = False  # shards, until an epoch is full
     resampled: bool = False  # draws shards with replacement
-    lines: dict[str, str] = field(default_factory=dict)  # "makes", "reads", "saves", "loads" -> line of the user's code
+    lines: dict[str, str] = field(default_factory=dict)  # "reads", "saves" ... -> line of the user
     set_globals: tuple[str, ...] = ()  # that the function set which makes it
 
 
-@dataclass(frozen=True, slots=True)
-class SavedState:
+class SavedState(NamedTuple):
     """A state that was taken during a run."""
 
     place: Place
-    data: bytes = b""
-    error: str = ""  # why there is none
-    line: str = ""
+    data: bytes
 
 
 @dataclass(slots=True)
@@ -85,10 +83,11 @@ class LoaderRun:
     whole: list[bool] = field(default_factory=list)  # whether the epoch ended by itself
     states: list[SavedState] = field(default_factory=list)
     shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
-    unpicklable: tuple[Unpicklable, ...] = ()
+    unpicklable: tuple[str, ...] = ()  # what is, and why
     no_guard: bool = False  # a worker imported the user's script, which started processes again
     opened: frozenset[str] = frozenset()  # the shards that its main process opened
     no_group: str = ""  # why torch.distributed was not initialized
+    libraries: tuple[str, ...] = ()  # that the user's module imports
 
     @property
     def rows(self) -> list[Row]:
@@ -107,7 +106,10 @@ class LoaderRun:
 
 
 class LoaderRuns:
-    """Starts runs of one loader.
+    """Starts runs of one loader, each in a new process.
+
+    The import of libraries takes longer than most runs. So the processes are forks of a few others, which have imported
+    the libraries of the user's module, and nothing of the user. Those differ in the seed of hashes, as two starts do.
 
     Args:
         spec: ``module:object`` or ``train.py:object``.
@@ -116,53 +118,64 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
+        self._libraries: tuple[str, ...] = ()
+        self._importing = 0.0  # seconds of the longest import
+        self._started: list[tuple[Peer, IO[bytes]]] = []  # with the standard error of each
+        self._idle: list[tuple[Peer, IO[bytes]]] = []
+
+    def __enter__(self) -> "LoaderRuns":  # noqa: PYI034 - typing has Self from 3.11 on
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for peer, log in self._started:
+            peer.close()
+            log.close()
+
+    def run_all(self, requests: Sequence[LoaderRequest], *, ranks: bool = False) -> list[LoaderRun]:
+        """Return the results of runs, each in a new process; several at a time, or all, as the ranks of one group."""
+        count, port = len(requests), _free_port()
+        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder:
+            if ranks:
+                meeting, each = str(Path(folder, "meeting")), enumerate(requests)
+                requests = [replace(one, rank=rank, ranks=count, meeting=meeting, port=port) for rank, one in each]
+            with ThreadPoolExecutor(count if ranks else max(2, min(4, shown_cores()))) as pool:
+                return list(pool.map(self.run, requests))
 
     def run(self, request: LoaderRequest) -> LoaderRun:
-        """Return the result of a run in a new process, which is ended with all that it started."""
-        return self.run_series([request])[0]
-
-    def run_all(self, requests: Iterable[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of runs, each in a new process, in their order; several run at a time."""
-        with ThreadPoolExecutor(max(2, min(4, shown_cores()))) as pool:
-            return list(pool.map(self.run, requests))
-
-    def run_ranks(self, request: LoaderRequest, ranks: int) -> list[LoaderRun]:
-        """Return the results of the ranks of a run; they take part in one group of torch.distributed."""
-        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder, ThreadPoolExecutor(ranks) as pool:
-            one = replace(request, ranks=ranks, meeting=str(Path(folder, "meeting")), port=_free_port())
-            return list(pool.map(self.run, (replace(one, rank=each) for each in range(ranks))))
-
-    def run_series(self, requests: Sequence[LoaderRequest]) -> list[LoaderRun]:
-        """Return the results of runs, one after the other in one process; after one that does not end, in a new process."""
-        found: list[LoaderRun] = []
-        while len(found) < len(requests):
-            with tempfile.TemporaryFile() as log:
-                peer = Peer(f"from {__package__}.loader_serving import serve; serve({self.spec!r})", stderr=log)
-                try:
-                    for request in requests[len(found) :]:
-                        found.append(self._ask(peer, request))
-                        if found[-1].how != "ended":
-                            break
-                finally:
-                    status = peer.close()
-                if found[-1].how == "begun":
-                    found[-1].how, found[-1].error = "raised", how_it_ended(status, log)
-                log.seek(0)
-                found[-1].no_guard = _NO_GUARD in log.read()
+        """Return the result of a run in a new process."""
+        peer, log = self._idle.pop() if self._idle else self._new_peer()
+        log.seek(0)
+        log.truncate()
+        found = self._ask(peer, request if request.port else replace(request, port=_free_port()))
+        if found.how in ("begun", "hung") or found.libraries != self._libraries:
+            status, self._libraries = peer.close(), self._libraries or found.libraries
+            if found.how == "begun":
+                found.how, found.error = "raised", how_it_ended(status, log)
+        else:
+            self._idle.append((peer, log))
+        log.seek(0)
+        found.no_guard = _NO_GUARD in log.read()
         return found
+
+    def _new_peer(self) -> tuple[Peer, IO[bytes]]:
+        log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
+        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._libraries!r})"
+        self._started.append((Peer(code, stderr=log), log))
+        return self._started[-1]
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
         found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
         slow = 0.0  # seconds more for workers that import the user's module, several at a time
         try:
-            peer.send(request if request.port else replace(request, port=_free_port()))
+            peer.send(request)
             while wait([peer.line], patience):
                 found = cast("LoaderRun", peer.receive())
                 if found.how != "begun":
                     return found
-                if found.stage == "building" and request.method not in ("", "fork"):
-                    slow = _IMPORTS * (time.monotonic() - started)
+                if found.stage == "building":
+                    self._importing = max(self._importing, time.monotonic() - started)
+                    slow = _IMPORTS * self._importing if request.method not in ("", "fork") else 0.0
                 patience = self.patience + slow if found.stage not in ("importing", "building") else patience
             found.how = "hung"
         except (OSError, EOFError):

@@ -1,24 +1,28 @@
 """The process in which the user's loader runs: it builds the loader for each request, and reports samples and states."""
 
-import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import IO, cast
 
+from wdsflow.engines.keeper import continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
 from ..tracing.meter import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .load_pipeline import PipelineError, build, failure_text, find
 from .loader_parts import (
+    DEFINES,
+    SEEDS,
     Stateful,
     globals_of,
+    libraries_of,
     line_in,
     loaders_in,
     repeats,
@@ -33,27 +37,30 @@ from .rows import rows_of
 from .stand_ins import Items, is_map_style
 
 
-def serve(spec: str) -> None:
-    """Run the loader as each request on the line says, and report each step there."""
-    line, opened = take_line(), set[str]()
+def serve(spec: str, libraries: Sequence[str]) -> None:
+    """Import libraries, then run the loader as each request on the line says, in a fork, and report each step there."""
+    line = take_line()
     bound_memory()
+    for name in libraries:
+        importlib.import_module(name)
+    continue_in_forks()
+    opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
-    with contextlib.suppress(EOFError):
-        while True:
-            request: LoaderRequest = receive(line)
-            opened.clear()
-            serving = _Serving(request, line)
-            try:
-                serving.run(spec)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-                wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
-                text = str(error) if wrong else failure_text(error, "called")
-                serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
-                serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
-            real = {os.path.realpath(path) for path in tuple(opened)}
-            serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
-            send(line, serving.found)
-    os._exit(0)  # threads and workers of the user's loader end with the process
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # a fork has the state of its parent; Python's own generator is seeded again
+    request: LoaderRequest = receive(line)  # without one, at the end, this fails, and the other process ends too
+    serving = _Serving(request, line)
+    try:
+        serving.run(spec, libraries)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
+        wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
+        text = str(error) if wrong else failure_text(error, "called")
+        serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
+        serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
+    real = {os.path.realpath(path) for path in tuple(opened)}
+    serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
+    send(line, serving.found)
+    os._exit(0)  # threads of the user's loader end with the process, and its workers soon
 
 
 def _set_rank(request: LoaderRequest) -> None:
@@ -74,13 +81,13 @@ def _join(request: LoaderRequest) -> str:
     if distributed is None or not distributed.is_available():
         return ""
     begin: Callable[..., object] = distributed.init_process_group
-    if not distributed.is_initialized():  # otherwise by the script, in an earlier run in this process
-        place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
-        try:
-            seconds = timedelta(seconds=60)
+    place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
+    try:
+        seconds = timedelta(seconds=60)
+        if not distributed.is_initialized():  # by the script, when it is imported
             begin("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
-        except Exception as error:  # noqa: BLE001 - of this machine's network
-            return error_text(error)
+    except Exception as error:  # noqa: BLE001 - of this machine's network
+        return error_text(error)
 
     def begin_once(*arguments: object, **options: object) -> None:
         if not distributed.is_initialized():
@@ -99,20 +106,24 @@ class _Serving:
         self.request, self.line, self.found = request, line, LoaderRun()
         self.stateful: Stateful | None = None
         self.batched = False  # by a DataLoader
+        self.kept: list[tuple[Place, object]] = []  # states as they were taken
 
     def tell(self, stage: Stage) -> None:
         """Report that the run has come so far, without the samples."""
         self.found.stage = stage
         send(self.line, replace(self.found, epochs=[], states=[]))
 
-    def run(self, spec: str) -> None:
+    def run(self, spec: str, libraries: Sequence[str]) -> None:
         """Build the loader, load the state, and read the epochs."""
         request, found = self.request, self.found
         if request.method:
             multiprocessing.set_start_method(request.method, force=True)
+            multiprocessing.set_forkserver_preload(["__main__", *libraries])  # imported once, not by each
         _set_rank(request)
-        loader = self._built(find(spec))
-        until, kept = time.monotonic() + request.seconds, list[tuple[Place, object, bytes]]()
+        before, made_by = dict(os.environ), find(spec)
+        found.libraries = libraries_of(made_by) if before == os.environ else ()  # libraries may read what it sets
+        loader = self._built(made_by)
+        until = time.monotonic() + request.seconds
         for epoch in range(request.first, request.first + request.epochs):
             set_epoch = _set_epoch(loader)
             if set_epoch is not None:
@@ -121,14 +132,15 @@ class _Serving:
                 self.tell("load_state_dict")
                 self.stateful.load_state_dict(pickle.loads(request.state))  # noqa: S301 - of our own process
             try:
-                found.whole.append(self._read(loader, epoch, until, kept))
+                found.whole.append(self._read(loader, epoch, until))
             except Exception:
                 if request.method not in ("", "fork"):
                     found.unpicklable = tuple(unpicklable_parts(loader))
                 raise
             if not found.whole[-1]:
                 break
-        found.shared = [place for place, state, data in kept if pickle.dumps(state) != data]
+        taken = {saved.place: saved.data for saved in found.states}
+        found.shared = [place for place, state in self.kept if pickle.dumps(state) != taken[place]]
         found.how = "ended"
 
     def _built(self, made_by: object) -> object:
@@ -137,10 +149,10 @@ class _Serving:
         found.no_group = _join(request)
         before = globals_of(made_by)
         built, _ = build(made_by, request.urls)
-        after = globals_of(made_by)
+        changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
-        loaders, part = [each for _, each in loaders_in(built)], stateful_part(built)
+        loaders, (path, thing) = [each for _, each in loaders_in(built)], stateful_part(built)
         self.batched = any(each.batch_size is not None for each in loaders)
         torch = sys.modules.get("torch.utils.data")
         resampled, repeated = repeats(built)
@@ -149,50 +161,47 @@ class _Serving:
             workers=max((int(each.num_workers) for each in loaders), default=None),
             can_have_workers=bool(loaders) or (torch is not None and isinstance(built, torch.Dataset)),
             own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in loaders),
-            stateful=None if part is None else part.path,
+            stateful=path,
             map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in loaders),
             repeats=resampled or repeated,
             resampled=resampled,
             lines={
-                "makes": line_in(None, made_by),
-                "reads": line_in(built, made_by, "__iter__", "__getitem__"),
-                "saves": line_in(part and part.thing, made_by, "state_dict"),
-                "loads": line_in(part and part.thing, made_by, "load_state_dict"),
+                "sets": line_in(made_by, made_by, rf"(?!\s*global\b)[^#]*\b({'|'.join(changed)})\b"),
+                "seeds": line_in(built, made_by, SEEDS),
+                "reads": line_in(built, made_by, DEFINES.format("__iter__")),
+                "saves": line_in(thing, made_by, DEFINES.format("state_dict")),
+                "loads": line_in(thing, made_by, DEFINES.format("load_state_dict")),
             },
-            set_globals=tuple(name for name in after if before.get(name) != after[name]),
+            set_globals=changed,
         )
-        self.stateful = cast("Stateful | None", part and part.thing)
+        self.stateful = thing
         if request.workers is not None:
             built = with_workers(built, request.workers)
         return Items(built) if is_map_style(built) and not is_nested(built) else built
 
-    def _read(self, loader: object, epoch: int, until: float, kept: list[tuple[Place, object, bytes]]) -> bool:
+    def _read(self, loader: object, epoch: int, until: float) -> bool:
         """Note the samples and states of an epoch; return whether it ended by itself in time."""
         items: list[list[dict[str, str]]] = []
         self.found.epochs.append(items)
-        self._save((epoch, 0), kept)
+        self._save((epoch, 0))
         self.tell("reading")
         for item in cast("Iterable[object]", loader):
             items.append(rows_of(item, self.request.keys, batched=self.batched))
-            self._save((epoch, len(items)), kept)
+            self._save((epoch, len(items)))
             self.tell("reading")
-            if len(items) >= self.request.most or time.monotonic() > until:
+            if sum(map(len, items)) >= self.request.most or time.monotonic() > until:
                 return False
-        self._save((epoch, END), kept)
+        self._save((epoch, END))
         return True
 
-    def _save(self, place: Place, kept: list[tuple[Place, object, bytes]]) -> None:
+    def _save(self, place: Place) -> None:
         if place not in self.request.save_at or self.stateful is None:
             return
         self.tell("state_dict")
-        try:
-            state = self.stateful.state_dict()
-            saved = SavedState(place, pickle.dumps(state))
-            if pickle.dumps(state) == saved.data:  # otherwise a later change would show nothing
-                kept.append((place, state, saved.data))
-        except Exception as error:  # noqa: BLE001
-            saved = SavedState(place, error=error_text(error), line=line_of(error))
-        self.found.states.append(saved)
+        state = self.stateful.state_dict()
+        self.found.states.append(SavedState(place, pickle.dumps(state)))
+        if pickle.dumps(state) == self.found.states[-1].data:  # otherwise a later change would show nothing
+            self.kept.append((place, state))
 
 
 def _set_epoch(loader: object) -> Callable[[int], object] | None:

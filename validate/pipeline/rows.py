@@ -40,10 +40,7 @@ def _is_array(value: object) -> TypeGuard[_Array]:
 def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> list[Row]:
     """Return the samples of one item of a loader: the rows of a batch, or one row.
 
-    Args:
-        item: what the loader gives.
-        keys: of the shards' samples.
-        batched: whether it certainly gives batches; otherwise an array that looks like a vector or a picture is one sample.
+    ``batched``: it certainly gives batches; otherwise an array that looks like a vector or a picture is one sample.
     """
     if not batched and _is_array(item) and (item.ndim == 1 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS)):
         return [_row({"": item}, keys)]
@@ -133,11 +130,8 @@ def _content(value: object, keys: Collection[str]) -> bytes:
 def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool, whole: bool) -> tuple[str, ...]:
     """Return the columns by which rows of one run are recognized in another; () if there are none.
 
-    Args:
-        known: rows of the first run.
-        seen: rows of the other one.
-        unique_keys: whether no two samples of the shards have the same key; keys alone then identify.
-        whole: whether the first run has read all samples, so that it must have most of those of the other.
+    ``unique_keys``: no two samples of the shards have the same key, so that keys alone identify; ``whole``: the first run
+    has read all samples, so that it must have most of those of the other.
     """
     if not known or not seen:
         return ()

@@ -21,7 +21,7 @@ class WrongResume(LoaderRule):
     """The loader does not resume where it stopped.
 
     What: ``--check resume`` took the state of the loader at several places, loaded it in new processes, took a second
-    state there, and resumed once more. The samples were compared with those of the run in which the state was taken.
+    state there, and resumed once more; then once on two ranks. The samples were compared with those of the run in which the state was taken.
 
     Why it matters: a run that is interrupted each day trains on the same first samples again and again, and never on
     others. Nothing fails, and the loss looks normal.
@@ -78,8 +78,8 @@ class WrongSplit(LoaderRule):
     """Workers or ranks read the same samples, leave some out, or get unequal numbers of batches.
 
     What: ``--check workers`` read an epoch with 0 to 4 workers, and on two ranks with RANK, WORLD_SIZE and a gloo group,
-    and compared the samples. Shards that no process opens are named too, and so is the first or last sample of each shard,
-    if it never comes out.
+    and compared the samples. Shards that no process opens are named too, and so are the first or last samples of each shard,
+    if they never come out.
 
     Why it matters: what each of 8 ranks reads alike counts eightfold in each step, and an epoch has 8 times the samples.
     A rank with fewer batches ends first: the others wait for it, and the run hangs.

@@ -41,6 +41,13 @@ def lead() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def continue_in_forks() -> None:
+    """Continue in a child, and in another one after each that ends well; end as the first one that does not."""
+    while child := os.fork():
+        if status := os.waitpid(child, 0)[1]:
+            _end_as(status)
+
+
 def run_command() -> NoReturn:
     """Become the program that the arguments of this process name, with nothing to read."""
     with open(os.devnull, "rb") as nothing:

@@ -88,6 +88,29 @@ class KeepsItsPosition(Resumes):
         self.epoch, self.position = self.epoch + 1, 0
 
 
+class NeverAgain(Resumes):
+    """Leaves its position at the end of the first epoch."""
+
+    def __iter__(self):
+        for key in self.order()[self.position :]:
+            self.position += 1
+            yield {"__key__": key}
+
+
+class OnlyRankZero(Resumes):
+    """Has a state on the first rank only."""
+
+    def __init__(self, urls):
+        super().__init__(urls[ranks()[0] :: ranks()[1]])
+
+    def state_dict(self):
+        return {} if ranks()[0] else super().state_dict()
+
+    def load_state_dict(self, state):
+        if state:
+            super().load_state_dict(state)
+
+
 class SharesItsState(Resumes):
     def __init__(self, urls):
         super().__init__(urls)

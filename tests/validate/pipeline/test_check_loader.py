@@ -2,12 +2,14 @@
 
 import inspect
 import io
+import queue
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch.utils.data
 from PIL import Image
 
 from tests.validate.pipeline.really import scanned
@@ -16,8 +18,10 @@ from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline import loader_parts
 from wdsflow.validate.pipeline.check_loader import check_loader
+from wdsflow.validate.pipeline.check_workers import _Workers
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.rows import rows_of
+from wdsflow.validate.pipeline.loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from wdsflow.validate.pipeline.rows import KEY, rows_of
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
@@ -61,9 +65,11 @@ RESUME = {  # name -> a part of the message; "": it is right
     "OneBehind": "1 sample repeated (such as 000030)",
     "OneAhead": "1 sample lost (such as 000021)",
     "OnlyOnce": "resumed a second time, after",
+    "NeverAgain": "no epoch after the first hands out anything",
+    "OnlyRankZero": "on 2 ranks resumed from the state taken",
     "KeepsItsPosition": "the next epoch has 30 samples instead of 80",
     "SharesItsState": "it shares memory with the running loader",
-    "HasNoPickle": "no state can be saved at the start of epoch 1",
+    "HasNoPickle": "no state can be saved: ",
     "RefusesItsState": "KeyError: 'index'",
     "OwnOrderLost": "repeated",
     "ForgetsItsBuffer": "16 samples lost",
@@ -260,6 +266,8 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "stream_right workers": "",
         "stream_right resume": "P328 this loader cannot resume",
         "stream_unsplit workers": "P330 with 2 workers each worker reads all samples",
+        "stream_by_process fork": "",
+        "stream_by_process workers": "P330 come out more than once",
         "stream_split_by_worker_only workers": "P330 on 2 ranks each rank reads all samples",
         "stream_loses_the_rest workers": "P330 with 3 workers 20 samples of 80 never come out",
         "stream_unequal workers": "P330 on 2 ranks they get 4 and 12 items",
@@ -268,14 +276,14 @@ TORCH: dict[str, dict[str, str]] = {  # file -> "name check" -> codes, and a par
         "worker_init_alike workers": "P331 each worker draws the same random numbers",
         "counts workers": "",
         "opened_in_init fork": "P329 dataset.file cannot be pickled: it is the open file",
-        "tar_in_init fork": "P329 dataset.tar.fileobj cannot be pickled: it is the open file",
+        "tar_in_init fork": "P329 dataset.tar cannot be pickled: it is an object of type tarfile.TarFile",
         "lock_in_init fork": "P329 dataset.lock cannot be pickled: it is an object of type _thread.lock",
         "opens_later fork": "",
         "local_collate fork": "P329 collate_fn cannot be pickled: it is the local function local_collate",
         "lambda_without_workers fork": "P329 with num_workers=2, spawn and forkserver",
         "sets_a_global fork": "P329 making the loader sets the global SIZE",
         "fills_a_global fork": "P329 KeyError: 'label'; making the loader sets the global CACHE",
-        "lock_held_at_fork fork": "P329 fork: reading hangs",
+        "lock_held_at_fork fork": "P329 reading hangs",
         "own_context fork": "",
         "distributed_drops workers": "",
         "distributed_right workers": "",
@@ -346,3 +354,100 @@ def test_the_line_of_an_attribute_is_the_one_that_assigns_it() -> None:
     first = inspect.getsourcelines(Locked)[1]
     lines = [loader_parts._made_at(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "key")]
     assert lines == [str(first + 6), str(first + 7)]
+
+
+class Refuses(Mapping[str, int]):
+    """As botocore has one: it does not let anyone iterate."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, name: str) -> int:
+        raise KeyError(name)
+
+
+class Logs(torch.utils.data.Dataset[int]):
+    def __init__(self) -> None:
+        self.waiting: queue.Queue[int] = queue.Queue()
+        self.rng = np.random.default_rng(0)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __len__(self) -> int:
+        return 8
+
+
+def make_logs() -> object:
+    data = Logs()
+    return torch.utils.data.DataLoader(data, shuffle=True)
+
+
+def test_a_mapping_that_refuses_to_be_read_is_left_alone() -> None:
+    assert [path for path, _ in loader_parts.parts([Refuses(), 1])] == ["", "[0]", "[1]"]
+
+
+def test_the_lines_of_a_loader_are_those_that_decide() -> None:
+    loader, first = make_logs(), inspect.getsourcelines(Logs)[1]
+    call = inspect.getsourcelines(make_logs)[1] + 2
+    file = Path(__file__).relative_to(Path.cwd())
+
+    assert loader_parts.line_in(loader, make_logs, loader_parts.DEFINES.format("__iter__")) == f"{file}:{call}"
+    assert loader_parts.line_in(loader, make_logs, loader_parts.SEEDS) == f"{file}:{first + 3}"
+    assert loader_parts.unpicklable_parts(loader) == [
+        f"{file}:{first + 2}: dataset.waiting cannot be pickled: it is an object of type queue.Queue"
+    ]
+
+
+def workers_of(alone: Sequence[str]) -> _Workers:
+    """Return a comparison of workers for two shards with four samples each, of which one process reads some."""
+    keys = (("a0", "a1", "a2", "a3"), ("b0", "b1", "b2", "b3"))
+    request = LoaderRequest(("a.tar", "b.tar"), shard_keys=keys, unique_keys=True)
+    return _Workers(LoaderRuns(""), request, read(alone))
+
+
+def read(keys: Sequence[str]) -> LoaderRun:
+    return LoaderRun("ended", epochs=[[[{"key": f"{KEY}{key}"}] for key in keys]], whole=[True])
+
+
+@pytest.mark.parametrize(
+    ("alone", "text"),
+    [
+        (["a0", "a1", "a2", "b0", "b1", "b2"], "the last sample of each shard never comes out (such as a3)"),
+        (["a0", "a1", "b0", "b1", "b2"], "the last samples (up to 2) of each shard never come out (such as a2)"),
+        (["a1", "a2", "a3", "b1", "b2", "b3"], "the first sample of each shard never comes out (such as a0)"),
+        (["a0", "a1", "a2", "b1", "b2", "b3"], ""),  # dropped for another reason
+        (["b0", "b1", "b2"], ""),
+        (["a0", "a1", "a2", "a3", "b0", "b1", "b2"], ""),  # the last batch
+    ],
+)
+def test_the_ends_of_shards_that_never_come_out_are_named(alone: list[str], text: str) -> None:
+    workers = workers_of(alone)
+    workers._unread(read(alone))
+
+    assert [fault.message for fault in workers.faults.values()] == ([text] if text else [])
+
+
+def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
+    alone = ["a0", "a1", "a2", "b0", "b1"]
+    workers = workers_of(alone)
+    workers._compare(read(alone), [read(alone[:-1])], "with 2 workers", 2)
+    noted = list(workers.notes)
+    workers._compare(read(alone), [read(alone[:-2])], "with 2 workers", 2)
+
+    assert noted == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
+    assert [fault.message for fault in workers.faults.values()] == [
+        "it has num_workers=0; with 2 workers 2 samples of 5 never come out (such as b0)"
+    ]
+
+
+def test_a_sample_that_a_sampler_repeats_is_noted_and_no_fault() -> None:
+    alone = ["a0", "a1", "a2", "b0", "b1"]
+    workers = workers_of(alone)
+    workers._compare(read(alone), [read(["a0", "a2", "b1"]), read(["a1", "b0", "a0"])], "on 2 ranks", 2)
+
+    assert not workers.faults
+    assert workers.notes == ["workers: on 2 ranks 1 sample repeated, so that all ranks have as many (such as a0)"]

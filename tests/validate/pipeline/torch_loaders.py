@@ -173,6 +173,18 @@ def stream_unsplit(urls):
     return DataLoader(Unsplit(urls), batch_size=5, num_workers=2)
 
 
+class ByProcess(Stream):
+    """Orders the shards by the process before it splits them."""
+
+    def __iter__(self):
+        self.urls = random.Random(os.getpid()).sample(self.urls, len(self.urls))
+        return super().__iter__()
+
+
+def stream_by_process(urls):
+    return DataLoader(ByProcess(urls), batch_size=5, num_workers=2)
+
+
 class SplitByWorkerOnly(Stream):
     def mine(self):
         info = get_worker_info()
