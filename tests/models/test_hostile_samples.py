@@ -19,6 +19,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import score_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import make_score
+from wdsflow.stages.scores.model.model_score import ModelScore
 from wdsflow.stages.scores.reference_lists import bytes_of_list
 from wdsflow.stages.scores.score_catalog import SCORES
 
@@ -69,7 +70,9 @@ def calls(folder: Any) -> list[str]:
     torch.save({"weight": torch.ones(1, 16)}, folder / "head.pth")
     image = tiny_models.image_classifier(folder / "image")
     match = tiny_models.matcher(folder / "match")
-    about = {"model": make_score("embedding_distance", model=net, pretrained="", file=__file__).main_model().identity()}
+    distance = make_score("embedding_distance", model=net, pretrained="", file=__file__)
+    assert isinstance(distance, ModelScore)
+    about = {"model": distance.main_model().identity()}
     (folder / "hashes.npz").write_bytes(bytes_of_list("phash", np.zeros(1, np.uint64), {}))
     (folder / "near.npz").write_bytes(bytes_of_list("embeddings", np.ones((1, 16), np.float32), about))
     needed = {
