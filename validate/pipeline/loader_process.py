@@ -139,7 +139,13 @@ class LoaderRuns:
                 meeting, each = str(Path(folder, "meeting")), enumerate(requests)
                 requests = [replace(one, rank=rank, ranks=count, meeting=meeting, port=port) for rank, one in each]
             with ThreadPoolExecutor(count if ranks else max(2, min(4, shown_cores()))) as pool:
-                return list(pool.map(self.run, requests))
+                try:
+                    return list(pool.map(self.run, requests))
+                except BaseException:  # Ctrl-C, for instance, waits for no run
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for peer, _ in self._started:
+                        peer.end()
+                    raise
 
     def run(self, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run in a new process."""

@@ -299,9 +299,9 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
 
 def _rgb(image: Any) -> Any:
     """Return an RGB array (height, width, 3) of uint8."""
-    import numpy as np
+    from wdsflow.stages.imaging.resample import to_array
 
-    return np.array(image.convert("RGB"))
+    return to_array(image.convert("RGB"))
 
 
 def _check_together(opened: Sequence[_Opened]) -> None:

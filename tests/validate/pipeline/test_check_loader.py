@@ -3,7 +3,10 @@
 import inspect
 import io
 import queue
+import signal
 import tarfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -152,6 +155,16 @@ def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_p
     (result,) = asked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
 
     assert f": {step} hangs" in told(result)
+
+
+def test_who_interrupts_runs_that_hang_does_not_wait_for_them(tmp_path: Path) -> None:
+    script = tmp_path / "hangs.py"
+    script.write_text("import time\n\ndef make(urls):\n    time.sleep(600)\n")
+    began = time.monotonic()
+    threading.Timer(1.0, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with LoaderRuns(f"{script}:make") as runs, pytest.raises(KeyboardInterrupt):
+        runs.run_all([LoaderRequest(())] * 2)
+    assert time.monotonic() - began < 20
 
 
 def test_a_loader_without_a_state_is_no_error_and_said_as_what_it_is(
