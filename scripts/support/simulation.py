@@ -36,7 +36,7 @@ _LINE = 420  # bytes of a line of the record, about
 
 @dataclass(frozen=True)
 class Simulation:
-    """What to pretend. ``fail_rate``: the share of tasks at which a worker dies."""
+    """What to pretend. ``fail_rate``: the share of shards at which a worker dies."""
 
     shards: int = 100_000
     workers: int = 512
@@ -53,7 +53,8 @@ class PretendedPeer:
     def ask(self, asked: tuple[Any, ShardTask]) -> ShardRecord:
         """Return the answer to a task. Raises EOFError if the process dies."""
         with self._engine.turn:
-            if self._engine.chance.random() < self._engine.fail_rate:
+            if asked[1].shard in self._engine.deadly:
+                self._engine.deadly.remove(asked[1].shard)
                 self._engine.deaths += 1
                 raise EOFError
             return self._engine.pretended_work(asked[1])
@@ -73,7 +74,10 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(run_shard, simulation.workers)
-        self.fail_rate, self.chance, self.deaths = simulation.fail_rate, random.Random(simulation.seed), 0
+        chance = random.Random(simulation.seed)
+        # Each kills one worker: a shard that kills two is given up.
+        self.deadly = {shard for shard in range(simulation.shards) if chance.random() < simulation.fail_rate}
+        self.deaths = 0
         # One pretends to work at a time: hundreds of threads would fight for the interpreter's lock; processes do not.
         self.turn = threading.Lock()
 
@@ -198,7 +202,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--shards", type=int, default=Simulation.shards)
     parser.add_argument("--workers", type=int, default=Simulation.workers)
     parser.add_argument(
-        "--fail-rate", type=float, default=Simulation.fail_rate, help="of tasks, at which a worker dies"
+        "--fail-rate", type=float, default=Simulation.fail_rate, help="of shards, at which a worker dies"
     )
     parser.add_argument("--seed", type=int, default=Simulation.seed)
     parser.add_argument("--most", type=float, default=5.0, help="milliseconds of overhead per shard; more fails")
