@@ -1,12 +1,13 @@
 """What holds for all tests."""
 
 import contextlib
+import gc
 import json
 import os
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 case.add_marker("deep")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Let libraries find all their objects released, unless the process was forked from one that had frozen them."""
+    frozen = gc.get_freeze_count()
+    result = yield
+    if not frozen:
+        gc.unfreeze()
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the collector look only at what the test makes, where it is called after it: at all there is, it takes seconds."""
+    if _leaves_open(item):
+        gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Close what a reader leaves open to the collector, where the test allows that, and not in a later test."""
-    if any("ResourceWarning" in str(mark.args) for mark in item.iter_markers("filterwarnings")):
+    if _leaves_open(item):
         close_what_is_left_open()
+
+
+def _leaves_open(item: pytest.Item) -> bool:
+    return any("ResourceWarning" in str(mark.args) for mark in item.iter_markers("filterwarnings"))
 
 
 @pytest.fixture(scope="session", autouse=True)
