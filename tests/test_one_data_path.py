@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tests.test_floors import MODULES
-from tests.trees import parsed
+from tests.trees import nodes
 
 # What shows that code does the work of a mechanism itself, and where that is its place.
 SIGNS = {
@@ -65,10 +65,10 @@ def test_each_mechanism_has_one_place(sign):
     shows, places = SIGNS[sign]
     found = set()
     for module, path in MODULES.items():
-        nodes = [node for node in ast.walk(parsed(path)) if shows(node)]
-        if sign.startswith("a walk") and any(_calls(node, "grouped") for node in ast.walk(parsed(path))):
+        shown = [node for node in nodes(path) if shows(node)]
+        if sign.startswith("a walk") and any(_calls(node, "grouped") for node in nodes(path)):
             continue
-        if nodes:
+        if shown:
             found.add(module)
     elsewhere = {module for module in found if not any(f"{module}.".startswith(f"{place}.") for place in places)}
     assert elsewhere == set()

@@ -4,7 +4,7 @@ import ast
 import re
 
 from tests.test_floors import MODULES, imports_of
-from tests.trees import parsed
+from tests.trees import nodes
 
 FOLDER, KINDS = "wdsflow.filtering.jsonl", "wdsflow.filtering.kinds"
 ENDING = re.compile(r"jsonl\b")
@@ -29,8 +29,8 @@ MENTIONING = {module: path for module, path in MODULES.items() if "jsonl" in pat
 
 def texts(module: str) -> set[str]:
     """Return the names of files and values that a module spells: strings that are neither docstrings nor sentences."""
-    nodes = (node for node in ast.walk(parsed(MODULES[module])) if isinstance(node, ast.Constant))
-    return {node.value for node in nodes if isinstance(node.value, str) and " " not in node.value}
+    constants = (node.value for node in nodes(MODULES[module]) if isinstance(node, ast.Constant))
+    return {value for value in constants if isinstance(value, str) and " " not in value}
 
 
 def test_only_the_kinds_of_shards_look_at_the_ending_of_json_lines():

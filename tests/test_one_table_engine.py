@@ -3,7 +3,7 @@
 import ast
 
 from tests.test_floors import MODULES, imports_of, room_of
-from tests.trees import parsed
+from tests.trees import nodes
 
 DATABASES = {"duckdb", "sqlite3", "dbm", "shelve", "lmdb", "polars"}
 ALLOWED = {
@@ -29,7 +29,7 @@ def test_nothing_merges_sorted_runs():
         module
         for module, path in MODULES.items()
         if "heapq" in path.read_text()
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if (isinstance(node, ast.Attribute) and node.attr == "merge" and ast.unparse(node.value) == "heapq")
         or (
             isinstance(node, ast.ImportFrom)

@@ -2,9 +2,10 @@
 
 import ast
 import re
+from functools import cache
 
 from tests.test_floors import MODULES, imports_of
-from tests.trees import parsed
+from tests.trees import nodes, parsed
 
 PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsflow.engines.retries"
 STARTS = {  # call -> who makes it
@@ -22,9 +23,10 @@ ENDS = {"WIFSIGNALED", "WTERMSIG", "WEXITSTATUS", "waitpid", "waitid"}
 LIMIT = re.compile(r"_?(MOST_|NODE_|MAP_|TASK_)(DEATHS|LOSSES|ENDS|STARTS|LOADS|TRIES|RETRIES|RESTARTS)")
 
 
+@cache
 def calls(module: str) -> set[str]:
     """Return the names of all functions that a module calls."""
-    named = [node.func for node in ast.walk(parsed(MODULES[module])) if isinstance(node, ast.Call)]
+    named = [node.func for node in nodes(MODULES[module]) if isinstance(node, ast.Call)]
     return {each.attr for each in named if isinstance(each, ast.Attribute)} | {
         each.id for each in named if isinstance(each, ast.Name)
     }
@@ -46,7 +48,7 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     reading = {
         (module, node.attr)
         for module, path in MODULES.items()
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and node.attr in {"exitcode", "returncode", "Signals"}
     }
     assert reading == {

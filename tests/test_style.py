@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trees import parsed
+from tests.trees import nodes
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [
@@ -54,7 +54,7 @@ def test_files_are_short():
 def test_functions_are_shorter():
     too_long: dict[str, set[str]] = {}
     for path in FILES:
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and length(node) > LONGEST_FUNCTION:
                 too_long.setdefault(str(path.relative_to(ROOT)), set()).add(node.name)
     assert too_long == LONG_ON_PURPOSE

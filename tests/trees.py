@@ -9,3 +9,9 @@ from pathlib import Path
 def parsed(path: Path) -> ast.Module:
     """Return the tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of the tree of a file: to walk through all trees takes a second."""
+    return tuple(ast.walk(parsed(path)))

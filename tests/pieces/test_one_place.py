@@ -3,7 +3,7 @@
 import ast
 
 from tests.test_floors import MODULES
-from tests.trees import parsed
+from tests.trees import nodes
 
 ROOM = "wdsflow.pieces"
 TARS = {
@@ -23,7 +23,7 @@ def _importing(name: str) -> set[str]:
         module
         for module, path in MODULES.items()
         if not module.startswith(ROOM)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(ROOM)
         if name in {alias.name for alias in node.names}
     }

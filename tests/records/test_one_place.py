@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_floors import MODULES, imports_of
-from tests.trees import parsed
+from tests.trees import nodes
 
 ROOM = "wdsflow.records"
 HERE = {  # a name that only this room uses -> where else, and why
@@ -24,7 +24,7 @@ HERE = {  # a name that only this room uses -> where else, and why
 
 def texts(path: Path) -> list[str]:
     """Return the parts of f-strings in a file."""
-    strings = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.JoinedStr)]
+    strings = [node for node in nodes(path) if isinstance(node, ast.JoinedStr)]
     return [str(part.value) for node in strings for part in node.values if isinstance(part, ast.Constant)]
 
 

@@ -3,7 +3,7 @@
 import ast
 
 from tests.test_floors import ROOT, sources
-from tests.trees import parsed
+from tests.trees import nodes
 
 ROOM = "wdsflow.shards"
 # What turns names into keys, and why it may: all others ask the room.
@@ -25,7 +25,7 @@ def _using(names: set[str]) -> set[str]:
         module
         for module, path in sources()
         if not module.startswith(ROOM)
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and names & {alias.name for alias in node.names}
     }
 
@@ -39,9 +39,7 @@ def test_only_the_room_of_the_walk_reads_headers():
         module
         for module, path in sources()
         if not module.startswith(ROOM)
-        and any(
-            isinstance(node, ast.Attribute) and ast.unparse(node) == "tarfile.open" for node in ast.walk(parsed(path))
-        )
+        and any(isinstance(node, ast.Attribute) and ast.unparse(node) == "tarfile.open" for node in nodes(path))
     }
     assert _using({"parse_header", "read_entry", "checksum_holds"}) | opens == set(HEADERS)
 
