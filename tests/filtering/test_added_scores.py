@@ -142,7 +142,10 @@ def _killed_at(change: int, source: str, out: Path, scores: tuple[str, ...]) -> 
     score(source, out, *scores)
 
 
-@pytest.mark.parametrize("name", ["pixels, then texts", "then the first that compares samples"])
+@pytest.mark.parametrize(
+    "name",
+    ["pixels, then texts", pytest.param("then the first that compares samples", marks=pytest.mark.deep)],
+)
 def test_a_run_that_is_killed_while_it_adds_scores_is_resumed(tmp_path: Path, name: str):
     (first, then), source = PAIRS[name], write_set(tmp_path / "in")
     score(source, tmp_path / "whole", *first, *then)
