@@ -166,8 +166,9 @@ class LoaderRuns:
     def _new_peer(self) -> tuple[Peer, IO[bytes]]:
         log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
         code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._libraries!r})"
-        self._started.append((Peer(code, stderr=log), log))
-        return self._started[-1]
+        made = Peer(code, stderr=log), log
+        self._started.append(made)
+        return made
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
