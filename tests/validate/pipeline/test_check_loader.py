@@ -417,6 +417,16 @@ def make_logs() -> object:
     return torch.utils.data.DataLoader(data, shuffle=True)
 
 
+@pytest.mark.deep
+def test_samples_that_cannot_be_compared_are_not_said_to_be_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "draws.py"
+    lines = "import random", "from torch.utils.data import DataLoader", "def make(urls):"
+    data = "[random.SystemRandom().random() for _ in range(20)]"
+    script.write_text("\n".join((*lines, f"    return DataLoader({data}, num_workers=1)\n")))
+    (result,) = check_loader(f"{script}:make", ["fork"], *scanned(shards(tmp_path, 1), "headers"))
+    assert "its samples were not compared" in result.summary
+
+
 def test_what_only_a_starting_worker_inherits_is_no_fault() -> None:
     dataset = Shared()
     loader = torch.utils.data.DataLoader(dataset, num_workers=1)
