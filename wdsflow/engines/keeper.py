@@ -45,8 +45,7 @@ def lead() -> None:
 def continue_in_forks() -> None:
     """Continue in a child, and in another one after each that ends with status ``DONE``; end as the first one that does not."""
     while child := os.fork():
-        status = os.waitpid(child, 0)[1]
-        if os.waitstatus_to_exitcode(status) != DONE:
+        if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != DONE:
             _end_as(status)
     _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)  # a fork does not inherit it
 
