@@ -338,6 +338,19 @@ def test_copies_of_a_feed_continue_where_it_is(tmp_path):
     assert [list(each) for each in copies] == [rest, rest]
 
 
+def test_a_copy_of_a_feed_that_was_made_too_early_is_refused_on_ranks_too(tmp_path, monkeypatch):
+    one = feed(write_shards(tmp_path, [9]), fields=("__key__",))
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        for each in (one, pickle.loads(pickle.dumps(one))):
+            with pytest.raises(FeedError, match="made for rank 0 of 1, before"):
+                iter(each)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.parametrize("kind", ["torch", "torchdata"])
 def test_one_worker_of_a_dataloader_gives_all_samples(tmp_path, kind):
     from torchdata.stateful_dataloader import StatefulDataLoader
@@ -385,6 +398,10 @@ def test_an_epoch_that_a_small_weight_makes_long_is_reported(tmp_path, caplog):
     assert len(feed(shards, fields=("__key__",))) == 1877
     assert "an epoch has 7,508 samples, of 17: it lasts until" in caplog.text
     assert caplog.text.rstrip().endswith("of weight 0.001, has been given. For a shorter one, set epoch_samples=17")
+    caplog.clear()
+    ends = dict(zip(shards, (Source(weight=1e3), Source(end="stop")), strict=True))
+    feed({**ends, write_shards(tmp_path / "c", [7]): 0.1}, fields=("__key__",))
+    assert f"it lasts until {list(shards)[1]}, of weight 1, has" in caplog.text
     caplog.clear()
     assert len(feed(shards, fields=("__key__",), epoch_samples=17)) == 5
     assert not caplog.text

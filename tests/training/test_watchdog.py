@@ -219,8 +219,10 @@ def test_ranks_that_end_well_one_after_the_other_say_nothing(ends):
 def started(stall_after):
     dog = Watchdog(stall_after)
     dog.start()
-    yield dog
-    dog.stop()
+    try:
+        yield dog
+    finally:
+        dog.stop()
 
 
 def test_without_other_ranks_a_long_wait_raises_and_nothing_is_ended(monkeypatch):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
+from multiprocessing.context import set_spawning_popen
 from multiprocessing.reduction import ForkingPickler
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Protocol, cast
@@ -107,11 +108,24 @@ def repeats(loader: object) -> tuple[bool, bool]:
 def unpicklable_parts(loader: object) -> list[str]:
     """Return what keeps the DataLoaders inside a loader from starting a worker by pickle, after the line that made it."""
     found = []
-    for path, each in loaders_in(loader):
-        for name in _SENT:
-            line, text = _unpicklable(f"{path}.{name}".lstrip("."), getattr(each, name, None), each, name, set())
-            found += [f"{line}: {text}" if line else text] if text else []
+    set_spawning_popen(_Started())  # type: ignore[arg-type]  # otherwise locks, queues and shared values refuse
+    try:
+        for path, each in loaders_in(loader):
+            for name in _SENT:
+                line, text = _unpicklable(f"{path}.{name}".lstrip("."), getattr(each, name, None), each, name, set())
+                found += [f"{line}: {text}" if line else text] if text else []
+    finally:
+        set_spawning_popen(None)
     return found
+
+
+class _Started:
+    """In place of a worker that is started: it inherits descriptors as they are."""
+
+    def duplicate_for_child(self, fd: int) -> int:
+        return fd
+
+    DupFd = duplicate_for_child
 
 
 def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[int]) -> tuple[str, str]:

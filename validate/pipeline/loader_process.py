@@ -118,7 +118,7 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
-        self._libraries: tuple[str, ...] = ()
+        self._libraries: tuple[str, ...] | None = None  # unknown: the first process is not used again
         self._importing = 0.0  # seconds of the longest import
         self._started: list[tuple[Peer, IO[bytes]]] = []  # with the standard error of each
         self._idle: list[tuple[Peer, IO[bytes]]] = []
@@ -165,9 +165,10 @@ class LoaderRuns:
 
     def _new_peer(self) -> tuple[Peer, IO[bytes]]:
         log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the peer
-        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._libraries!r})"
-        self._started.append((Peer(code, stderr=log), log))
-        return self._started[-1]
+        code = f"from {__package__}.loader_serving import serve; serve({self.spec!r}, {self._libraries or ()!r})"
+        made = Peer(code, stderr=log), log
+        self._started.append(made)
+        return made
 
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import IO, cast
 
-from wdsflow.engines.keeper import continue_in_forks
+from wdsflow.engines.keeper import DONE, continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
 from ..tracing.meter import error_text, line_of, machine_fault
@@ -60,7 +60,7 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     real = {os.path.realpath(path) for path in tuple(opened)}
     serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
     send(line, serving.found)
-    os._exit(0)  # threads of the user's loader end with the process, and its workers soon
+    os._exit(DONE)  # threads of the user's loader end with the process, and its workers soon
 
 
 def _set_rank(request: LoaderRequest) -> None:

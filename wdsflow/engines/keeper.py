@@ -18,6 +18,7 @@ import psutil
 
 from .peer import when_gone
 
+DONE = 113  # status of a fork whose work is done; code of the user ends a process with 0
 _SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PATIENCE = 10.0  # seconds that killed processes have to end: one that waits for a disk may not
@@ -42,10 +43,11 @@ def lead() -> None:
 
 
 def continue_in_forks() -> None:
-    """Continue in a child, and in another one after each that ends well; end as the first one that does not."""
+    """Continue in a child, and in another one after each that ends with status ``DONE``; end as the first one that does not."""
     while child := os.fork():
-        if status := os.waitpid(child, 0)[1]:
+        if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != DONE:
             _end_as(status)
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)  # a fork does not inherit it
 
 
 def run_command() -> NoReturn:

@@ -325,7 +325,8 @@ def _report_length(schedule: Balanced, opened: Sequence[_Opened], *, given: bool
     """Warn of an epoch that a source of small weight makes long, because it is given in full."""
     every = sum(each.mixed.samples for each in opened)
     if not given and schedule.length > _LONG * every:
-        last = max(opened, key=lambda each: each.mixed.samples / each.mixed.weight)
+        ending = [each for each in opened if each.mixed.ends]  # the first of them ends the epoch
+        last = (min if ending else max)(ending or opened, key=lambda each: each.mixed.samples / each.mixed.weight)
         until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
         long = f"an epoch has {schedule.length:,} samples, of {every:,}: {until}"
         say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={every}")

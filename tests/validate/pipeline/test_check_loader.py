@@ -2,12 +2,14 @@
 
 import inspect
 import io
+import multiprocessing
 import queue
 import signal
 import tarfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +167,22 @@ def test_who_interrupts_runs_that_hang_does_not_wait_for_them(tmp_path: Path) ->
     with LoaderRuns(f"{script}:make") as runs, pytest.raises(KeyboardInterrupt):
         runs.run_all([LoaderRequest(())] * 2)
     assert time.monotonic() - began < 20
+
+
+def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> None:
+    script = tmp_path / "quits.py"
+    script.write_text("import os\n\ndef make(urls):\n    os._exit(0)\n")
+    with LoaderRuns(f"{script}:make") as runs:
+        assert runs.run(LoaderRequest(())).error == "the process ended with exit status 0"
+
+
+def test_two_runs_in_a_row_differ_in_the_order_of_sets(tmp_path: Path) -> None:
+    script = tmp_path / "hashes.py"  # it sets a variable: libraries are not imported before
+    script.write_text("import os\n\nos.environ['SET'] = '1'\n\ndef make(urls):\n    yield hash('a')\n")
+    with LoaderRuns(f"{script}:make") as runs:
+        first, second = (runs.run(LoaderRequest(())) for _ in range(2))
+    assert first.how == second.how == "ended"
+    assert first.rows != second.rows
 
 
 def test_a_loader_without_a_state_is_no_error_and_said_as_what_it_is(
@@ -397,6 +415,34 @@ class Logs(torch.utils.data.Dataset[int]):
 def make_logs() -> object:
     data = Logs()
     return torch.utils.data.DataLoader(data, shuffle=True)
+
+
+@pytest.mark.deep
+def test_samples_that_cannot_be_compared_are_not_said_to_be_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "draws.py"
+    lines = "import random", "from torch.utils.data import DataLoader", "def make(urls):"
+    data = "[random.SystemRandom().random() for _ in range(20)]"
+    script.write_text("\n".join((*lines, f"    return DataLoader({data}, num_workers=1)\n")))
+    (result,) = check_loader(f"{script}:make", ["fork"], *scanned(shards(tmp_path, 1), "headers"))
+    assert "its samples were not compared" in result.summary
+
+
+def test_what_only_a_starting_worker_inherits_is_no_fault() -> None:
+    dataset = Shared()
+    loader = torch.utils.data.DataLoader(dataset, num_workers=1)
+    assert loader_parts.unpicklable_parts(loader) == []
+    dataset.other = lambda: 0
+    (text,) = loader_parts.unpicklable_parts(loader)
+    assert "dataset.other cannot be pickled" in text
+    with pytest.raises(RuntimeError, match="inheritance"):  # nothing is left behind
+        ForkingPickler.dumps(dataset.count)
+
+
+class Shared(torch.utils.data.Dataset[int]):
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.count, self.results = context.Value("i", 0), context.Queue()
+        self.other: object = None
 
 
 def test_a_mapping_that_refuses_to_be_read_is_left_alone() -> None:

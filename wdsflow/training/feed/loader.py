@@ -93,10 +93,12 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
         if self.again is None:
             raise TypeError("this loader cannot be copied or pickled: call get_data in the process that iterates")
-        return self.again, (), self.state_dict()
+        return self.again, (), (self._recipe.found, self.state_dict())
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.load_state_dict(state)
+    def __setstate__(self, state: tuple[bool, Mapping[str, Any]]) -> None:
+        found, position = state  # ``again`` names the rank: it must still be that of the process that iterates
+        self._recipe = replace(self._recipe, found=found)
+        self.load_state_dict(position)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the feed after the last yielded batch, as JSON values."""
