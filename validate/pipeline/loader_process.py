@@ -149,7 +149,10 @@ class LoaderRuns:
 
     def run(self, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run in a new process."""
-        peer, log = self._idle.pop() if self._idle else self._new_peer()
+        try:
+            peer, log = self._idle.pop()
+        except IndexError:
+            peer, log = self._new_peer()
         log.seek(0)
         log.truncate()
         found = self._ask(peer, request if request.port else replace(request, port=_free_port()))
