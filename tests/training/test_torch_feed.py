@@ -340,7 +340,7 @@ def test_copies_of_a_feed_continue_where_it_is(tmp_path):
 
 def test_a_copy_of_a_feed_that_was_made_too_early_is_refused_on_ranks_too(tmp_path, monkeypatch):
     one = feed(write_shards(tmp_path, [9]), fields=("__key__",))
-    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
         monkeypatch.setenv("RANK", "1")
         monkeypatch.setenv("WORLD_SIZE", "2")

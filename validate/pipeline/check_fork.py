@@ -29,9 +29,8 @@ def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> Che
     whole = again.how == found[0].how == "ended" and all([*again.whole, *found[0].whole])
     columns = identifying(again.rows, found[0].rows, unique_keys=request.unique_keys, whole=True) if whole else ()
     alike, *ids = ([identity(row, columns) for row in run.rows] for run in (again, *found))
-    same = bool(columns) and Counter(alike) == Counter(
-        ids[0]
-    )  # otherwise it draws samples, or orders shards, by chance
+    # Otherwise it draws samples, or orders shards, by chance.
+    same = bool(columns) and Counter(alike) == Counter(ids[0])
     by_text: dict[str, list[str]] = {}
     for method, run, theirs in zip(METHODS, found, ids, strict=True):
         texts = _failures(run) or (
