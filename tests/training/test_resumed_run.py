@@ -250,6 +250,14 @@ def test_a_checkpoint_of_another_feed_is_refused_within_an_epoch_and_between_epo
     check_text(GOLDEN, "of another feed", "\n".join(lines))
 
 
+def test_where_a_run_cannot_resume_within_an_epoch_the_checkpoint_before_it_is_named(tmp_path):
+    path = saved(tmp_path / "run", BATCHES + 2, every=2)
+    with pytest.raises(ResumeError, match="cannot resume within epoch 1") as raised:
+        trained(arguments(tmp_path / "run", resume=path, world_size=2), Loader())
+    named = str(raised.value).rpartition("--resume ")[2]
+    assert trained(arguments(tmp_path / "run", resume=named, world_size=2), Loader())[0][:2] == (1, 0)
+
+
 def test_a_checkpoint_of_other_data_or_ranks_and_wishes_that_cannot_be_are_refused(tmp_path, caplog):
     shards, csv = saved(tmp_path / "shards", 4, every=4), saved(tmp_path / "csv", 7, Shuffled)
     caplog.clear()

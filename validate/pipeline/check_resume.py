@@ -75,8 +75,8 @@ class _Resume:
             self._once([request] * RANKS, f"on {RANKS} ranks ")
         elif base.facts.workers and base.facts.stateful:  # a state that is wrong with workers may be right without
             others, self.faults = self.faults, {}
-            more = "; without workers (num_workers=0) it resumes as it should"
-            more *= self._once([replace(request, workers=0)])
+            right = self._once([replace(request, workers=0)])
+            more = "; without workers (num_workers=0) it resumes as it should" if right else ""
             self.faults = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
         return self._answer()
 

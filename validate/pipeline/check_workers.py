@@ -75,15 +75,16 @@ class _Workers:
             why = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
         seen = {mark.removeprefix(KEY) for row in alone.rows for mark in row.values() if mark.startswith(KEY)}
-        pairs = [([key for key in every if key not in seen], every) for every in keys]
-        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost for lost, _ in pairs)):
+        lost = [[key for key in of_shard if key not in seen] for of_shard in keys]
+        if not (seen and self.request.unique_keys and len(keys) > 1 and all(lost)):
             return
-        most = max(len(lost) for lost, _ in pairs)
+        most = max(map(len, lost))
         what = f"samples (up to {most:,}) of each shard never come" if most > 1 else "sample of each shard never comes"
         for name, step in (("first", 1), ("last", -1)):
-            if all(lost[::step] == [*every[::step][: len(lost)]] and len(lost) < len(every) for lost, every in pairs):
+            at_end = zip(lost, keys, strict=True)
+            if all(some[::step] == [*whole[::step][: len(some)]] and len(some) < len(whole) for some, whole in at_end):
                 severity: Severity = "warning" if most > 1 else "error"  # perhaps batches that are not full
-                self._fault("unread", f"the {name} {what} out (such as {escape(pairs[0][0][0])})", severity=severity)
+                self._fault("unread", f"the {name} {what} out (such as {escape(lost[0][0])})", severity=severity)
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
         """Compare what one process reads alone with what several read together."""
@@ -179,7 +180,7 @@ class _Workers:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
         added = kind.startswith("worker") and not self.facts.workers  # by us
-        prefix += "it has num_workers=0; " * added
+        prefix += "it has num_workers=0; " if added else ""
         self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else severity))
 
 

@@ -43,7 +43,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, object]) -> None:
         schedule = recipe.schedule
         self.num_batches, self.num_samples = schedule.num_batches, schedule.num_samples
-        self.batch_size = recipe.batch_size
+        self.batch_size = recipe.schedule.batch_size
         self.waited = 0.0
         self._recipe, self._identity = recipe, dict(identity)
         self._epochs = EpochCounter(epoch, advances=recipe.trains)

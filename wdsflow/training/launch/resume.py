@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from wdsflow.readers.open_clip.versions import Loop, saves_at, why_no_checkpoints
+from wdsflow.text.shell import quote_path
 from wdsflow.training.feed.state import OtherSubset
 from wdsflow.training.feed_options import FeedError, FeedStopped, ResumeError
 from wdsflow.training.launch import checkpoints
@@ -20,7 +21,6 @@ from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPositio
 from wdsflow.training.ranks import gathered
 
 GetData = Callable[..., dict[str, Any]]
-_FIX = "To fix it, continue with the ranks and arguments of that run, or after a whole epoch: --resume .../epoch_N.pt"
 _log = logging.getLogger(__name__)
 
 
@@ -122,7 +122,14 @@ class ResumedRun:
             if isinstance(error, OtherSubset):  # continuing would silently change the set of samples
                 raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
-                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}\n{_FIX}") from error
+                whole = Path(str(self._args.resume)).with_name(f"epoch_{saved.position.epoch}.pt")
+                fix = "To fix it, continue with the ranks and arguments of that run"
+                fix += (
+                    f", or from the end of the epoch before: --resume {quote_path(str(whole))}"
+                    if whole.is_file()
+                    else ""
+                )
+                raise ResumeError(f"cannot resume within epoch {saved.position.epoch}: {error}\n{fix}") from error
             _log.warning(
                 "The feed differs from that of the checkpoint; resuming at epoch %d: %s", saved.position.epoch, error
             )
