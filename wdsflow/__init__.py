@@ -22,12 +22,12 @@ __all__ = [
     "get_data",
     "index_shards",
     "repair_shards",
-    "score_shards",
+    "measure_shards",
     "trace",
 ]
 
 if TYPE_CHECKING:
-    from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, score_shards
+    from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, measure_shards
     from wdsflow.indexing import index_shards
     from wdsflow.mapping import bounded_map
     from wdsflow.repair import repair_shards
@@ -40,7 +40,7 @@ else:
         __name__,
         {
             **dict.fromkeys(("check", "trace"), "validate"),
-            **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "score_shards"), "filtering"),
+            **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "measure_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
             **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
             "bounded_map": "mapping",

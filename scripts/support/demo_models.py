@@ -56,7 +56,7 @@ def mismatched() -> Wrong:
     done = wdsflow("score", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
     print(indent(done.stdout))
     if done.returncode:
-        return [f"wdsflow score ended with status {done.returncode}: {done.stderr.strip()}"]
+        return [f"wdsflow measure ended with status {done.returncode}: {done.stderr.strip()}"]
     found = planted.ledger(Path("scored"), "clip_similarity")
     values = {key: value for key, value in found.items() if value is not None}
     if len(values) < SAMPLES:

@@ -111,7 +111,7 @@ def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 
     engine = PretendedWorkers(simulation)
     run_pass.engine_for = lambda *_, **__: engine
     recipe = canonical_recipe(Recipe(where="caption_words >= 3"))
-    options = RunOptions(workers=0, index=index, count=count)
+    options = RunOptions(jobs=0, index=index, count=count)
     report = run_pass.Pass("filter", inputs, names, Layout(folder / "out"), recipe, options).run()
     return report, engine.deaths
 

@@ -51,7 +51,7 @@ def path_of(name: str, text: str) -> Path:
     """Return the path of a list. Raises ValueError, for the score ``name``, if there is no such file."""
     path = local_path(text)
     if path is None:
-        raise ValueError(f"{name} needs a list: file='hashes.npz', which wdsflow score ... {_MADE['phash']} writes")
+        raise ValueError(f"{name} needs a list: file='hashes.npz', which wdsflow measure ... {_MADE['phash']} writes")
     return path
 
 
@@ -64,7 +64,7 @@ def load_list(name: str, text: str, kind: Kind) -> ReferenceList:
     """Return a list of this kind. Raises ValueError as ``read_list``."""
     found = read_list(name, text)
     if found.kind != kind:
-        raise ValueError(f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow score ... {_MADE[kind]}")
+        raise ValueError(f"{name}: {text} is a list of {found.kind}; one of {kind}: wdsflow measure ... {_MADE[kind]}")
     return found
 
 
@@ -82,7 +82,7 @@ def _read(path: Path) -> ReferenceList:
                 raise ValueError("it is empty, or of an unknown kind")
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{path} is not a list of images: {error}; wdsflow score ... {_MADE['phash']} writes one"
+            f"{path} is not a list of images: {error}; wdsflow measure ... {_MADE['phash']} writes one"
         ) from None
     if kind == "phash":
         return ReferenceList(kind, values.astype(np.uint64), about)
@@ -96,7 +96,7 @@ class PhashDistance(
 ):
     """In how many bits the phash of an image differs from the nearest one of a list: 0 looks the same, 64 is the most.
 
-    ``file`` is one that ``wdsflow score URL... -o OUT --scores phash --export hashes.npz`` wrote. Of copies of 171
+    ``file`` is one that ``wdsflow measure URL... -o OUT --scores phash --export hashes.npz`` wrote. Of copies of 171
     photographs, at a half to a tenth of their size and of low quality, 99 % differ in 0 to 4 bits, and none in more than
     10; of 13,600 pairs of different ones, one in less than 12. Source: see phash.
     """

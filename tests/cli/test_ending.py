@@ -56,7 +56,7 @@ def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
 AT_WORK = {
     "repair": ["-o", "out"],
     "reshard": ["-o", "out", "--shuffle", "1"],
-    "filter": ["-o", "out", "--where", "min_side > 1", "--workers", "0"],
+    "filter": ["-o", "out", "--where", "min_side > 1", "--jobs", "0"],
 }
 
 

@@ -31,7 +31,7 @@ def run(*words: object) -> int:
 
 def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in")
-    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 0
+    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 0
     shown = capsys.readouterr().out
     lines = shown.splitlines()
     numbers = [int(re.match(r" *(-? *[\d,]+)  ", line)[1].replace(",", "").replace(" ", "")) for line in lines[:4]]
@@ -42,7 +42,7 @@ def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
 
 def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in", shards=2)
-    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 0
+    assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 0
     assert run("validate", source, "--format", "json") == 0
     capsys.readouterr()
     assert run("validate", tmp_path / "out", "--format", "json") == 0
@@ -54,7 +54,7 @@ def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
 @pytest.mark.parametrize("where", ["", "  \n"])
 def test_a_predicate_that_is_empty_keeps_nothing_by_mistake(tmp_path: Path, capsys, where: str):
     source = write_shards(tmp_path / "in", shards=1)
-    assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--workers", 0) == 2
+    assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--jobs", 0) == 2
     assert "--where is empty" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -65,8 +65,8 @@ def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(capsys.readouterr().out)
     assert yaml.safe_load(recipe.read_text())["scores"] == ["blur", "brightness"]
-    assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--workers", 0) == 0
-    words = (*WHERE, "--unknown", "drop", "--scores", "blur,brightness", "--workers", 0)
+    assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--jobs", 0) == 0
+    words = (*WHERE, "--unknown", "drop", "--scores", "blur,brightness", "--jobs", 0)
     assert run("filter", source, "-o", tmp_path / "two", *words) == 0
     one, two = (tmp_path / name / "_wdsflow/ledger/00000.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
@@ -104,13 +104,13 @@ def test_the_schema_accepts_what_is_printed_and_refuses_unknown_keys(capsys):
 
 def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in")
-    words = ("--scores", "min_side,caption_words", "--workers", 0)
-    assert run("score", source, "-o", tmp_path / "scores", *words) == 0
+    words = ("--scores", "min_side,caption_words", "--jobs", 0)
+    assert run("measure", source, "-o", tmp_path / "scores", *words) == 0
     assert "next: wdsflow scores --ledger" in capsys.readouterr().out
     for least, kept in ((100, 45), (250, 15)):
         out = tmp_path / f"cut{least}"
         where = f"min_side >= {least}"
-        assert run("cut", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--workers", 0) == 0
+        assert run("cut", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--jobs", 0) == 0
         assert json.loads((out / "__len__").read_text()) == kept
     assert pq.read_table(tmp_path / "scores/_wdsflow/ledger/00002.parquet").num_rows == 20
 
@@ -130,8 +130,8 @@ def test_a_measured_order_belongs_to_the_recipe(tmp_path: Path, capsys):
     assert run("filter", source, "--print-recipe", "--measure", *WHERE) == 0
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(capsys.readouterr().out)
-    assert run("filter", source, "-o", tmp_path / "out", "--recipe", recipe, "--workers", 0) == 0
-    assert run("filter", source, "-o", tmp_path / "x", "--recipe", recipe, "--where", "blur > 1", "--workers", 0) == 2
+    assert run("filter", source, "-o", tmp_path / "out", "--recipe", recipe, "--jobs", 0) == 0
+    assert run("filter", source, "-o", tmp_path / "x", "--recipe", recipe, "--where", "blur > 1", "--jobs", 0) == 2
     assert "measured for another predicate" in capsys.readouterr().err
 
 
@@ -160,7 +160,7 @@ def test_the_catalog_lists_scores_and_shows_a_page(capsys):
             "slice 3 of 3 does not exist",
         ),
         (("filter", "{in}", "-o", "out", "--where", "true", "--shard-count", "3", "--restart"), "other slices"),
-        (("score", "{in}", "-o", "out"), "no scores given"),
+        (("measure", "{in}", "-o", "out"), "no scores given"),
         (("cut", "{in}", "-o", "out"), "no ledger given"),
         (("cut", "{in}", "-o", "out", "--ledger", "none", "--where", "true"), "none has no ledgers"),
     ],
@@ -178,12 +178,12 @@ def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, caps
 def test_a_shard_that_cannot_be_read_is_status_1(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jpg", picture(300, 300))])
     (tmp_path / "1.tar").write_bytes(b"<!doctype html>")
-    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
+    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 1
     shown = capsys.readouterr().out
     assert "1.tar: not a tar: looks like HTML page" in shown
     assert "1 shard is not done: fix this, and the same command resumes with it" in shown
     write_tar(tmp_path / "1.tar", [("b.jpg", picture(300, 300))])
-    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 0
+    assert run("filter", tmp_path, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 0
     assert "2  kept" in capsys.readouterr().out
 
 
@@ -193,7 +193,7 @@ def test_a_shard_that_is_cut_is_filtered_up_to_there_and_status_1(tmp_path: Path
     with tarfile.open(whole) as tar:
         caption = tar.getmember("0000007.txt")
     whole.write_bytes(whole.read_bytes()[: caption.offset_data])
-    assert run("filter", source, "-o", tmp_path / "out", "--where", "min_side >= 200", "--workers", 0) == 1
+    assert run("filter", source, "-o", tmp_path / "out", "--where", "min_side >= 200", "--jobs", 0) == 1
     shown = capsys.readouterr().out
     assert "damaged: " in shown
     assert "quarantined: beside-damage" in shown
@@ -204,7 +204,7 @@ def test_the_hint_after_a_run_over_json_lines_fits_what_was_written(tmp_path, ca
     from tests.filtering.jsonl.files import write_set
 
     path = write_set(tmp_path / "in")
-    words = ["filter", str(path), "--where", "min_side >= 150", "--workers", "0"]
+    words = ["filter", str(path), "--where", "min_side >= 150", "--jobs", "0"]
     assert run(*words, "-o", tmp_path / "lines") == 0
     assert "wdsflow validate" not in capsys.readouterr().out
     assert run(*words, "-o", tmp_path / "tars", "--to", "tar", "--tar-samples", 3, "--tar-size", "1MiB") == 0
@@ -216,7 +216,7 @@ def test_the_hint_after_a_run_over_json_lines_fits_what_was_written(tmp_path, ca
 def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     terminal, other = os.openpty()
-    words = ["filter", source, "-o", str(tmp_path / "out"), "--where", "not duplicate", "--workers", "0"]
+    words = ["filter", source, "-o", str(tmp_path / "out"), "--where", "not duplicate", "--jobs", "0"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     process = subprocess.Popen([sys.executable, "-m", "wdsflow", *words], stderr=other, stdout=-3, env=environment)
     os.close(other)
@@ -249,7 +249,7 @@ def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard
     monkeypatch.setattr(time, "monotonic", lambda: 5.0)  # no time passes: at least a thousandth of a second is assumed
     with os.fdopen(other, "w") as screen:
         monkeypatch.setattr(sys, "stderr", screen)
-        assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--workers", 0) == 1
+        assert run("filter", source, "-o", tmp_path / "out", "--where", where, "--jobs", 0) == 1
         monkeypatch.undo()
     looking.join()
     os.close(terminal)

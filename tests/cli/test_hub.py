@@ -95,13 +95,13 @@ def test_validate_reports_of_a_repository_what_it_reports_of_the_folder(hub, cap
 def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):
     server = hub[1]
     for name, source in (("there", f"{SET}/set/"), ("here", hub[0] / "set")):
-        assert run("filter", source, "-o", tmp_path / name, *WHERE, "--workers", 0) == 0
+        assert run("filter", source, "-o", tmp_path / name, *WHERE, "--jobs", 0) == 0
     names = sorted(path.name for path in (tmp_path / "there").glob("*.tar"))
     assert filecmp.cmpfiles(tmp_path / "there", tmp_path / "here", names, shallow=False) == (names, [], [])
     assert len(names) == 3
     clear(server)
     commit = server.repositories["datasets/org/set"].branches["main"]
-    assert run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--workers", 0) == 0  # all is done
+    assert run("filter", f"{SET}@{commit}/set/", "-o", tmp_path / "there", *WHERE, "--jobs", 0) == 0  # all is done
     assert not resolved(server)
     assert server.storage.asked == []
 
@@ -273,14 +273,14 @@ def test_scores_hold_after_a_commit_that_changes_other_files(hub, tmp_path, caps
     server, files = hub[1:]
     server.commit("datasets/org/scored", files)
     url = "hf://datasets/org/scored/set/"
-    assert run("score", url, "-o", tmp_path / "scores", "--scores", "min_side,caption_words", "--workers", 0) == 0
+    assert run("measure", url, "-o", tmp_path / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
     server.commit("datasets/org/scored", {**files, "README.md": b"about"})
     forget()
-    assert run("cut", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--workers", 0) == 0
+    assert run("cut", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 0
     server.commit("datasets/org/scored", {**files, "set/00001.tar": files["set/00002.tar"]})
     forget()
     capsys.readouterr()
-    assert run("cut", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--workers", 0) == 1
+    assert run("cut", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 1
     told = capsys.readouterr()
     assert "00001.tar" in told.out + told.err
 

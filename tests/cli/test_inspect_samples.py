@@ -37,7 +37,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_a_sample_is_shown_by_its_key_with_its_scores(here):
-    assert run("score", "in", "-o", "scored", "--scores", "min_side,caption_words,format", "--workers", 0).status == 0
+    assert run("measure", "in", "-o", "scored", "--scores", "min_side,caption_words,format", "--jobs", 0).status == 0
     done = run("inspect", "in", "--show", "0010003", "--ledger", "scored")
     assert done.status == 0, done
     for line in (
@@ -50,7 +50,7 @@ def test_a_sample_is_shown_by_its_key_with_its_scores(here):
         assert line in done.out
     assert "0010002" not in done.out
     assert "\x1b" not in done.out
-    run("filter", "in", "-o", "kept", "--where", "min_side > 100", "--workers", 0)
+    run("filter", "in", "-o", "kept", "--where", "min_side > 100", "--jobs", 0)
     assert "min_side 300" in run("inspect", "kept", "--show", "0010003", "--ledger", "scored").out
 
 

@@ -64,7 +64,7 @@ def test_the_shards_and_nothing_beside_them_are_read(make, pattern, tmp_path: Pa
     report = json.loads(capsys.readouterr().out)
     assert (len(report["shards"]), report["samples"]) == (count, count * SAMPLES)
     assert {verdict["usable"] for verdict in report["verdicts"]} == {count * SAMPLES}
-    for command in (("filter", "--where", "min_side > 0", "--workers", 0), ("repair",)):
+    for command in (("filter", "--where", "min_side > 0", "--jobs", 0), ("repair",)):
         out = tmp_path / command[0]
         assert run(command[0], named, "-o", out, *command[1:]) == 0
         assert sorted(path.name for path in out.glob("*.tar*")) == sorted(

@@ -13,7 +13,7 @@ COMMANDS = {
     "reshard": (),
     "repair": (),
     "graft": ("--from", "t.csv", "--on", "key", "--set", "txt=caption"),
-    "filter": ("--where", "caption_words >= 0", "--workers", "0"),
+    "filter": ("--where", "caption_words >= 0", "--jobs", "0"),
     "index": ("--sizes",),
 }
 

@@ -9,7 +9,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import write_shards
 
-SCORE = ("score", "in", "-o", "scores", "--scores", "min_side,format", "--workers", 0)
+SCORE = ("measure", "in", "-o", "scores", "--scores", "min_side,format", "--jobs", 0)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lack
     Path("in").mkdir()
     for name in "abcde":
         shutil.copy(folder / "in/00000.tar", f"in/{name}.tar")
-    assert run("score", "in", "-o", "scores", "--scores", "min_side", "--workers", 0).status == 0
+    assert run("measure", "in", "-o", "scores", "--scores", "min_side", "--jobs", 0).status == 0
     for path in Path("in").iterdir():
         path.unlink()
     assert run("report", "scores").status == 0
@@ -81,7 +81,7 @@ def test_a_run_that_cannot_be_understood_is_refused_in_words(folder, monkeypatch
 
 def test_a_run_without_numbers_has_a_page_with_boxes_to_tick(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert run("score", folder / "in", "-o", "formats", "--scores", "format", "--workers", 0).status == 0
+    assert run("measure", folder / "in", "-o", "formats", "--scores", "format", "--jobs", 0).status == 0
     assert run("report", "formats").status == 0
     text = Path("formats/_wdsflow/report.html").read_text()
     assert 'class="low"' not in text

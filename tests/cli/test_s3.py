@@ -117,16 +117,16 @@ def test_inspect_shows_what_is_in_a_shard_of_the_bucket(s3, capsys):
 def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path):
     for name, source in (("there", SET), ("here", s3[0] / "set")):
         out = tmp_path / name
-        assert run("filter", source, "-o", out / "filtered", *WHERE, "--workers", 0) == 0
-        assert run("score", source, "-o", out / "scores", "--scores", "min_side,caption_words", "--workers", 0) == 0
-        assert run("cut", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--workers", 0) == 0
+        assert run("filter", source, "-o", out / "filtered", *WHERE, "--jobs", 0) == 0
+        assert run("measure", source, "-o", out / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
+        assert run("cut", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--jobs", 0) == 0
     for kind in ("filtered", "cut"):
         names = sorted(path.name for path in (tmp_path / "there" / kind).glob("*.tar"))
         assert len(names) == 3
         same = filecmp.cmpfiles(tmp_path / "there" / kind, tmp_path / "here" / kind, names, shallow=False)
         assert same == (names, [], [])
     s3[1].clear()
-    assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--workers", 0) == 0  # all is done
+    assert run("filter", SET, "-o", tmp_path / "there" / "filtered", *WHERE, "--jobs", 0) == 0  # all is done
     assert s3[1].sent("0.tar") == 0
 
 
@@ -140,7 +140,7 @@ def test_indexes_go_to_local_folders_only_and_that_is_said_at_once(s3, capsys):
 
 @pytest.mark.deep
 def test_a_shard_that_is_replaced_while_it_is_filtered_is_told(s3, tmp_path, capsys):
-    assert run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--workers", 0) == 1
+    assert run("filter", "s3://bucket/none.tar", SET, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 1
     told = capsys.readouterr()
     assert "no such file" in told.out + told.err
     assert len(list((tmp_path / "out").glob("*.tar"))) == 3

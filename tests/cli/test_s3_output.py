@@ -22,11 +22,11 @@ from tests.servers import put, s3_server, use_s3
 from wdsflow.cli.main import main
 from wdsflow.shards.source import http as faults
 
-WHERE = ("--where", "caption_words >= 2", "--workers", "0")
+WHERE = ("--where", "caption_words >= 2", "--jobs", "0")
 COMMANDS = {
     "filter": WHERE,
     "dense": (*WHERE, "--numbering", "dense"),
-    "score": ("--scores", "min_side,caption_words", "--workers", "0"),
+    "measure": ("--scores", "min_side,caption_words", "--jobs", "0"),
     "repair": (),
     "reshard": ("--folds", "2"),
     "graft": ("--from", "table.csv", "--on", "key=key", "--set", "txt=caption"),
@@ -116,8 +116,8 @@ def test_lists_of_samples_are_those_of_a_local_run(s3, tmp_path):
 
 @pytest.mark.deep
 def test_cut_writes_what_it_writes_to_a_folder(s3, tmp_path):
-    assert run(*words("score", tmp_path / "scores")) == 0
-    cut = ("--ledger", tmp_path / "scores", "--where", "caption_words >= 2", "--workers", "0")
+    assert run(*words("measure", tmp_path / "scores")) == 0
+    cut = ("--ledger", tmp_path / "scores", "--where", "caption_words >= 2", "--jobs", "0")
     assert run("cut", "set", "-o", tmp_path / "out", *cut) == 0
     assert run("cut", "set", "-o", "s3://bucket/out", *cut) == 0
     assert objects() == tree(tmp_path / "out")

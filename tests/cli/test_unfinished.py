@@ -24,8 +24,8 @@ COMMANDS = {
     "repair": ("repair", "in", "-o", "out", "--jobs", 1),
     "reshard": ("reshard", "in", "-o", "out", "--jobs", 1),
     "graft": ("graft", "in", "-o", "out", "--from", "t.jsonl", "--on", "key", "--set", "txt=c", "--jobs", 1),
-    "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--workers", 0),
-    "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--workers", 0),
+    "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--jobs", 0),
+    "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--jobs", 0),
 }
 RECORDS = {"_wdsflow/run.json", "_wdsflow/manifest.jsonl", "_wdsflow/unfinished.json"}
 
@@ -70,7 +70,7 @@ def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_com
     command, shards: Path, capsys
 ):
     if command == "cut":
-        run("score", "in", "-o", "scored", "--scores", "bytes", "--workers", 0)
+        run("measure", "in", "-o", "scored", "--scores", "bytes", "--jobs", 0)
     words = COMMANDS[command]
     assert run(*words) == 0
     whole = digests(shards / "out")
@@ -170,7 +170,7 @@ def test_numbered_outputs_that_wait_are_tidied_too(shards: Path):
     waiting = shards / "out/_wdsflow/tars"
     waiting.mkdir(parents=True)
     (waiting / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
-    filter_shards("in", "out", Recipe(where="bytes > 0", numbering="dense"), RunOptions(workers=0))
+    filter_shards("in", "out", Recipe(where="bytes > 0", numbering="dense"), RunOptions(jobs=0))
     assert not waiting.exists()
 
 
@@ -200,7 +200,7 @@ def test_a_real_full_disk_leaves_what_the_next_run_ends(command, size, shards: P
     ):
         pytest.skip("no disk of our own without user namespaces")
     if command == "cut":
-        run("score", "in", "-o", "scored", "--scores", "bytes", "--workers", 0)
+        run("measure", "in", "-o", "scored", "--scores", "bytes", "--jobs", 0)
     run(*COMMANDS[command])
     whole = digests(shards / "out")
     (shards / "disk").mkdir()

@@ -60,8 +60,8 @@ FILES = {
     "report": ("validate", "SHARDS", "--output", "FILE"),
     "page": ("validate", "SHARDS", "--format", "html", "--output", "FILE"),
     "baseline": ("validate", "SHARDS", "--write-baseline", "FILE"),
-    "list.txt": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--workers", 0, "--export", "FILE"),
-    "list.parquet": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--workers", 0, "--export", "FILE"),
+    "list.txt": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--jobs", 0, "--export", "FILE"),
+    "list.parquet": ("filter", "SHARDS", "-o", "OUT", "--where", "bytes > 0", "--jobs", 0, "--export", "FILE"),
 }
 
 
@@ -74,7 +74,7 @@ def test_on_a_full_disk_a_file_keeps_its_old_contents(name, shards, tmp_path: Pa
     file, out = tmp_path / name, tmp_path / "out"
     file.write_text(OLD)
     if name.startswith("list"):
-        run(*FILES[name][:1], shards, "-o", out, "--where", "bytes > 0", "--workers", 0)
+        run(*FILES[name][:1], shards, "-o", out, "--where", "bytes > 0", "--jobs", 0)
     with full_disk(5000 if name.startswith("list") else 0):
         assert run(*words_of(name, shards, file, out)) == 2
     assert_named(capsys.readouterr().err, file)
@@ -83,14 +83,14 @@ def test_on_a_full_disk_a_file_keeps_its_old_contents(name, shards, tmp_path: Pa
 
 
 FOLDERS = {
-    "filter": ("--where", "bytes > 0", "--workers", 0),
-    "score": ("--scores", "bytes", "--workers", 0),
+    "filter": ("--where", "bytes > 0", "--jobs", 0),
+    "measure": ("--scores", "bytes", "--jobs", 0),
     "repair": (),
 }
 
 
 @pytest.mark.parametrize(
-    ("command", "room"), [("filter", 0), ("filter", 5000), ("score", 0), ("repair", 0), ("repair", 5000)]
+    ("command", "room"), [("filter", 0), ("filter", 5000), ("measure", 0), ("repair", 0), ("repair", 5000)]
 )
 def test_on_a_full_disk_no_half_file_has_its_final_name_and_the_same_command_resumes(
     command, room, shards, tmp_path: Path, capsys
@@ -125,8 +125,8 @@ def test_a_place_where_no_file_can_be_is_refused_before_any_work(name, place, sh
     [
         ("validate", "SHARDS", "--output", "/proc/x"),
         ("validate", "--write-baseline", "/proc/x", "--", "--train-data", "SHARDS/0.tar", "--workers", 1),
-        ("filter", "SHARDS", "-o", "/sys/x", "--where", "bytes > 0", "--workers", 0),
-        ("filter", "SHARDS", "-o", "out", "--where", "bytes > 0", "--workers", 0, "--export", "/proc/list.txt"),
+        ("filter", "SHARDS", "-o", "/sys/x", "--where", "bytes > 0", "--jobs", 0),
+        ("filter", "SHARDS", "-o", "out", "--where", "bytes > 0", "--jobs", 0, "--export", "/proc/list.txt"),
         ("repair", "SHARDS", "-o", "/proc/x"),
     ],
 )

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no fifos here
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-FILTER = ["filter", "-o", "out", "--where", "caption_words > 1", "--workers"]
+FILTER = ["filter", "-o", "out", "--where", "caption_words > 1", "--jobs"]
 
 
 @pytest.mark.sample(1)

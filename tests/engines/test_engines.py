@@ -92,7 +92,7 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
 ) -> None:
     source = write_shards(tmp_path / "in", shards=2, samples=1)
     urls = [f"{source}/00000.tar", f"{source}/00001.tar"]
-    options = RunOptions(workers=workers)
+    options = RunOptions(jobs=workers)
     engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores)
     engine.close()
     assert type(engine) is expected
@@ -113,4 +113,4 @@ def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="no engine is called 'spark': use one of local, ray"):
         RunOptions(engine="spark")
     with pytest.raises(ValueError, match="0 workers means this process"):
-        RunOptions(engine="ray", workers=0)
+        RunOptions(engine="ray", jobs=0)

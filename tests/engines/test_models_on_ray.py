@@ -55,7 +55,7 @@ def test_items_that_cost_a_device_or_their_process_are_put_aside_as_on_one_machi
 ) -> None:
     source = shards(tmp_path / "in")
     recipe = Recipe(where='brittle(poisons="hostile", kills="deadly") >= 1')
-    alone = filter_shards(source, tmp_path / "alone", recipe, RunOptions(workers=1, device="cpu"))
+    alone = filter_shards(source, tmp_path / "alone", recipe, RunOptions(jobs=1, device="cpu"))
     many = RunOptions(engine="ray", address=cluster.address, device="cpu")
     together = filter_shards(source, tmp_path / "together", recipe, many)
     assert alone.merged("quarantined") == together.merged("quarantined") == {POISONED: 2}
@@ -135,5 +135,5 @@ def heavy_share() -> float | None:
 def test_a_device_that_is_lost_in_this_process_ends_the_run_with_advice(tmp_path: Path) -> None:
     source = shards(tmp_path / "in")
     recipe = Recipe(where='brittle(poisons="hostile") >= 1')
-    with pytest.raises(EngineError, match=r"illegal memory access.*Run again with --workers 1"):
-        filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, device="cpu"))
+    with pytest.raises(EngineError, match=r"illegal memory access.*Run again with --jobs 1"):
+        filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=0, device="cpu"))

@@ -26,7 +26,7 @@ from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
@@ -104,7 +104,7 @@ def test_every_file_of_a_run_has_the_bytes_of_a_run_on_one_machine(tmp_path: Pat
     (source / "00005.tar").write_bytes((source / "00000.tar").read_bytes()[:30_000])
     subprocess.run(["gzip", str(source / "00001.tar")], check=True)
     recipe = Recipe(where=where)
-    alone = filter_shards(str(source), tmp_path / "alone", recipe, RunOptions(workers=0))
+    alone = filter_shards(str(source), tmp_path / "alone", recipe, RunOptions(jobs=0))
     together = filter_shards(str(source), tmp_path / "together", recipe, on(cluster))
     assert digests(tmp_path / "together") == digests(tmp_path / "alone")
     assert str(together) == str(alone)
@@ -117,10 +117,10 @@ def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, c
     write_shards(tmp_path / "in", shards=3, samples=10)
     monkeypatch.chdir(tmp_path)  # relative paths are the same elsewhere
     scores = Recipe(scores=("blur", "caption_words"))
-    score_shards("in", "alone-scores", scores, RunOptions(workers=0))
-    score_shards("in", "scores", scores, on(cluster))
+    measure_shards("in", "alone-scores", scores, RunOptions(jobs=0))
+    measure_shards("in", "scores", scores, on(cluster))
     cut = Recipe(where="blur > 10 and caption_words > 2")
-    cut_shards("in", "alone", "alone-scores", cut, RunOptions(workers=0))
+    cut_shards("in", "alone", "alone-scores", cut, RunOptions(jobs=0))
     cut_shards("in", "cut", "scores", cut, on(cluster, memory=4 << 30))
     assert digests(Path("scores")) == digests(Path("alone-scores"))
     assert digests(Path("cut")) == digests(Path("alone"))
@@ -141,7 +141,7 @@ def test_a_shard_that_cannot_be_read_is_told_and_the_others_are_done(tmp_path: P
 @pytest.mark.deep
 def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, cluster: Cluster, site: str, capfd):
     source = many_shards(tmp_path / "in", 24)
-    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
 
     def there() -> list[psutil.Process]:
         return [process for process in workers(site) if cluster.raylet in {parent.pid for parent in process.parents()}]
@@ -164,7 +164,7 @@ def test_a_node_that_is_lost_in_the_middle_changes_nothing(tmp_path: Path, clust
 @pytest.mark.deep
 def test_a_node_that_joins_a_run_works_in_it_and_may_leave_again(tmp_path: Path, cluster: Cluster, site: str):
     source = many_shards(tmp_path / "in", 40)
-    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
     cluster.lose_node()  # the run begins on one node
     before = {process.pid for process in workers(site)}
 
@@ -242,7 +242,7 @@ def test_a_task_whose_actor_is_lost_is_tried_again_by_another_and_then_given_up(
 @pytest.mark.deep
 def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster, site: str):
     source = many_shards(tmp_path / "in", 24)
-    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
 
     killed: list[psutil.Process] = []
 
@@ -272,7 +272,7 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
         (source / f"{number:05d}.tar").unlink()
         write_tar(source / f"{number:05d}.tar", [("a.jpg", b"no picture"), ("a.txt", b"words")])
     dense = Recipe(where=WHERE, numbering="dense")
-    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))
+    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(jobs=0))
 
     def one_actor() -> list[psutil.Process]:
         found = workers(site)
@@ -293,14 +293,14 @@ def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, 
     write_tar(source / "00003.tar", entries(3, 30))  # now there is something in it: all after it moves
     os.unlink(tmp_path / "out" / "00002.tar")
     shutil.rmtree(tmp_path / "alone")
-    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(workers=0))
+    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(jobs=0))
     again = filter_shards(str(source), tmp_path / "out", dense, on(cluster))
     assert again.resumed == 10
     outputs = {name: digest for name, digest in digests(tmp_path / "alone").items() if not name.startswith("_")}
     assert outputs.items() <= digests(tmp_path / "out").items()
     assert sum(name.endswith(".tar") for name in outputs) == len(list((tmp_path / "out").glob("*.tar"))) == 9
     for index in (1, 0):
-        filter_shards(str(source), tmp_path / "slices", dense, RunOptions(workers=1, index=index, count=2))
+        filter_shards(str(source), tmp_path / "slices", dense, RunOptions(jobs=1, index=index, count=2))
     assert outputs.items() <= digests(tmp_path / "slices").items()
 
 
@@ -319,7 +319,7 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
     tmp_path: Path, cluster: Cluster, site: str
 ):
     source = write_shards(tmp_path / "in", shards=1, samples=10)
-    for out, more in (("alone", ("--workers", 1)), ("out", ("--engine", "ray", "--address", cluster.address))):
+    for out, more in (("alone", ("--jobs", 1)), ("out", ("--engine", "ray", "--address", cluster.address))):
         done = run(site, "filter", source, "-o", tmp_path / out, "--where", "killer == 1", *more)
         printed, errors = done.communicate()
         assert done.returncode == 0, errors
@@ -330,7 +330,7 @@ def test_a_sample_that_kills_whoever_touches_it_is_put_aside_as_on_one_machine(
 @pytest.mark.deep
 def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_path: Path, cluster: Cluster, site: str):
     source = many_shards(tmp_path / "in", 60)
-    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE)
     process = run(site, *words, "--engine", "ray", "--address", cluster.address)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
@@ -344,7 +344,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     assert printed == ""
     assert workers(site) == []
     assert not list((tmp_path / "out").rglob("*.tmp"))
-    report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), RunOptions(workers=0))
+    report = filter_shards(source, tmp_path / "out", Recipe(where=WHERE), RunOptions(jobs=0))
     assert 0 < report.resumed < 60
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
 

@@ -15,13 +15,13 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 PAIRS = {
     "pixels, then texts": (("blur", "width"), ("caption_words",)),
     "one that compares samples, then another": (("duplicate", "blur"), ("caption_count", "min_side")),
@@ -40,7 +40,7 @@ def write_set(folder: Path) -> str:
 
 
 def score(source: str, out: Path, *scores: str, options: RunOptions = HERE) -> Any:
-    return score_shards(source, out, Recipe(scores=scores), options)
+    return measure_shards(source, out, Recipe(scores=scores), options)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -98,9 +98,9 @@ def test_an_added_score_that_cannot_be_computed_is_not_asked_for_again(tmp_path:
 def test_only_scores_are_added_other_settings_must_be_the_same(tmp_path: Path):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
-    with pytest.raises(Differs, match=r"holds a score with no --hash-images; this run has --hash-images$"):
-        score_shards(source, tmp_path / "out", Recipe(scores=("width",), hash_images=True), HERE)
-    with pytest.raises(Differs, match=r"holds a score with 3 shards.*; this run has 1 shard"):
+    with pytest.raises(Differs, match=r"holds a measurement with no --hash-images; this run has --hash-images$"):
+        measure_shards(source, tmp_path / "out", Recipe(scores=("width",), hash_images=True), HERE)
+    with pytest.raises(Differs, match=r"holds a measurement with 3 shards.*; this run has 1 shard"):
         score(f"{source}/00000.tar", tmp_path / "out", "width")
 
 
@@ -109,14 +109,14 @@ def test_slices_add_scores_too(tmp_path: Path):
     score(source, tmp_path / "whole", "blur", "width")
     score(source, tmp_path / "out", "blur")
     for index, whole in enumerate((False, True)):
-        report = score(source, tmp_path / "out", "width", options=RunOptions(workers=0, index=index, count=2))
+        report = score(source, tmp_path / "out", "width", options=RunOptions(jobs=0, index=index, count=2))
         assert (report.whole, report.changed) == (whole, [])
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
 def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path: Path):
     """What a pipe gives has no identity but its command."""
-    shard, here = tmp_path / "0.tar", RunOptions(workers=0, allow_pipe=True)
+    shard, here = tmp_path / "0.tar", RunOptions(jobs=0, allow_pipe=True)
     for changed in ([("x.jpg", b"none"), *entries(0, 3)], entries(4, 4), entries(0, 3)):
         write_tar(shard, entries(0, 4))
         score(f"pipe:cat {shard}", tmp_path / "out", "blur", options=here)
@@ -169,13 +169,13 @@ def test_the_command_adds_scores_with_the_settings_of_the_ledger(tmp_path: Path,
     folder.mkdir()
     members = [(f"{number}.{field}", data) for number in range(4) for field, data in (("jpg", entries(0, 1)[0][1]), ("json", json.dumps({"alt": "some words " * number}).encode()))]  # fmt: skip
     write_tar(folder / "0.tar", members)
-    assert run("score", "in", "-o", "out", "--captions", "json:alt", "--scores", "caption_length").status == 0
-    added = run("score", "in", "-o", "out", "--scores", "caption_words")
+    assert run("measure", "in", "-o", "out", "--caption", "json:alt", "--scores", "caption_length").status == 0
+    added = run("measure", "in", "-o", "out", "--scores", "caption_words")
     assert (added.status, added.err) == (0, "wdsflow: out has caption_length: adding caption_words\n")
     assert pq.read_table("out/_wdsflow/ledger/0.parquet")["caption_words"].to_pylist() == [None, 2, 4, 6]
     refused = run("cut", "in", "-o", "cut", "--ledger", "out", "--where", "entropy > 0")
     compute, then = refused.commands
-    assert (refused.status, compute) == (2, "wdsflow score in -o out --scores entropy")
+    assert (refused.status, compute) == (2, "wdsflow measure in -o out --scores entropy")
     assert pasted(compute).status == 0
     assert pasted(then).status == 0
-    assert run("score", "in", "-o", "out", "--scores", "width", "--captions", "txt").status == 2
+    assert run("measure", "in", "-o", "out", "--scores", "width", "--caption", "txt").status == 2

@@ -12,11 +12,11 @@ from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.json_place import NoCaptions
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import merged
-from wdsflow.filtering.run_filter import filter_shards, score_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 WORDS = "caption_words >= 2"
 IMAGE = picture(20, 20)
 
@@ -63,8 +63,8 @@ LATE = [*JSON, [in_json(8), in_text(9)]]  # one sample of twelve, the last one, 
 def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tmp_path, entries, asked, found):
     source = write_set(tmp_path / "in", *entries)
     for run, recipe in (
-        (filter_shards, Recipe(where=WORDS, captions=asked)),
-        (score_shards, Recipe(scores=("caption_words",), captions=asked)),
+        (filter_shards, Recipe(where=WORDS, caption=asked)),
+        (measure_shards, Recipe(scores=("caption_words",), caption=asked)),
         (filter_shards, Recipe(where=f'caption_words(caption="{asked}") >= 2', unknown="keep")),
     ):
         with pytest.raises(NoCaptions, match="no sample has a caption in ") as refused:
@@ -72,7 +72,7 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tm
         assert (refused.value.place, refused.value.found and refused.value.found.place) == (asked, found)
         assert not (tmp_path / "out").exists()
     if found is not None:
-        report = filter_shards(source, tmp_path / "out", Recipe(where="length(caption) > 1", captions=found), HERE)
+        report = filter_shards(source, tmp_path / "out", Recipe(where="length(caption) > 1", caption=found), HERE)
         assert report.total("kept") == report.total("samples")
 
 
@@ -80,14 +80,14 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tm
     ("entries", "recipe", "kept"),
     [
         (LATE, Recipe(where=WORDS), 1),
-        (LATE, Recipe(where=WORDS, captions="json:description"), 9),
-        (LATE, Recipe(where=WORDS, captions="txt|json:description"), 10),
+        (LATE, Recipe(where=WORDS, caption="json:description"), 9),
+        (LATE, Recipe(where=WORDS, caption="txt|json:description"), 10),
         (JSON, Recipe(where="width > 1"), 8),  # the default place, and nobody looks there
         (JSON, Recipe(where="caption_words is null or caption_words > 2"), 8),
         (JSON, Recipe(where='caption_words(caption="json:description") > 2'), 8),
-        (JSON, Recipe(where="has('caption')", stages=(Rename({"caption": "txt;json"}),), captions="caption"), 8),
+        (JSON, Recipe(where="has('caption')", stages=(Rename({"caption": "txt;json"}),), caption="caption"), 8),
         ([[("1.txt", b"\xff")]], Recipe(where=WORDS), 0),  # there, but not readable: that is the sample's fault
-        ([[("1.json", b"{")]], Recipe(where=WORDS, captions="json:description"), 0),
+        ([[("1.json", b"{")]], Recipe(where=WORDS, caption="json:description"), 0),
     ],
 )
 def test_a_set_of_which_some_samples_have_the_place_is_filtered(tmp_path, entries, recipe, kept):
@@ -109,18 +109,18 @@ def test_a_set_of_which_some_samples_have_the_place_is_filtered(tmp_path, entrie
 )
 def test_auto_picks_the_place_says_so_and_writes_it_into_the_recipe(tmp_path, entries, picked):
     source, told = write_set(tmp_path / "in", *entries), list[str]()
-    recipe = Recipe(where="length(caption) > 0", captions="auto")
-    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, say=told.append))
+    recipe = Recipe(where="length(caption) > 0", caption="auto")
+    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=0, say=told.append))
     assert report.total("kept") == report.total("samples")
-    assert told[0].startswith("--captions auto: ")
+    assert told[0].startswith("--caption auto: ")
     assert f" in {picked}, such as " in told[0]
-    assert merged(tmp_path / "out" / "_wdsflow" / "run.json", {}).captions == picked
+    assert merged(tmp_path / "out" / "_wdsflow" / "run.json", {}).caption == picked
     ledger = pq.read_schema(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet")
     assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["captions"] == picked
     # The same command resumes, and takes what was picked then.
     write_set(tmp_path / "in", [*entries[0], *(in_text(number) for number in range(90, 99))])
-    again = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=0, say=told.append))
-    assert told[1] == f"--captions auto: {picked}"
+    again = filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=0, say=told.append))
+    assert told[1] == f"--caption auto: {picked}"
     assert again.resumed == len(entries) - 1
 
 
@@ -134,7 +134,7 @@ def test_shards_elsewhere_and_compressed_ones_are_looked_at_as_well(tmp_path: Pa
     for url in ("memory://captions/0.tar", str(tmp_path / "0.tar.gz")):
         with pytest.raises(NoCaptions, match="no sample has a caption in txt: 4 samples in 1 shard have jpg, json"):
             filter_shards(url, tmp_path / "out", Recipe(where=WORDS), HERE)
-        report = filter_shards(url, tmp_path / url[-2:], Recipe(where=WORDS, captions="auto"), HERE)
+        report = filter_shards(url, tmp_path / url[-2:], Recipe(where=WORDS, caption="auto"), HERE)
         assert report.total("kept") == 4
 
 
@@ -167,7 +167,7 @@ def test_a_report_says_first_that_little_was_kept_and_why(tmp_path, entries, rec
         report = filter_shards(source, tmp_path / "out", recipe, HERE)
         assert report.warning == warning.replace("SHARD", f"{source}/0.tar")
         assert str(report).startswith(report.warning)
-    report = score_shards(source, tmp_path / "scored", Recipe(scores=("caption_words",)), HERE)
+    report = measure_shards(source, tmp_path / "scored", Recipe(scores=("caption_words",)), HERE)
     few = "no value for 9 of 10 samples: caption_words: no-caption, such as 000 in "
     assert report.warning.startswith(few if entries is LATE else "no samples" if entries == [[]] else "")
     written = [name for path in tmp_path.glob("out/*.tar") for name, _ in read_tar(path) if name.endswith("jpg")]

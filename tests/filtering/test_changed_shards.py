@@ -11,14 +11,14 @@ from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
 from wdsflow.filtering.deciding import outcomes
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard import shard_job
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages import Rename
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 ALL = Recipe(where="bytes > 0")
 STAGED = Recipe(where="bytes > 0", stages=(Rename({"text": "txt"}),))
 
@@ -52,7 +52,7 @@ def rename_last(shard: Path, *, touch: bool = True) -> None:
 def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
     shard: Path, tmp_path: Path, recipe, touch
 ):
-    score_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",), stages=recipe.stages), HERE)
+    measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",), stages=recipe.stages), HERE)
     rename_last(shard, touch=touch)
     report = cut_shards(str(shard), tmp_path / "cut", tmp_path / "scores", recipe, HERE)
     (failure,) = report.failures
@@ -62,7 +62,7 @@ def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
 
 
 def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
-    score_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
+    measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
     os.utime(shard, ns=(1, 1))
     report = cut_shards(str(shard), tmp_path / "cut", tmp_path / "scores", ALL, HERE)
     assert (report.failures, report.total("kept")) == ([], 12)
@@ -88,7 +88,7 @@ def test_a_shard_that_changes_while_it_is_filtered_is_named_and_not_written(
     assert not list(tmp_path.glob("out/*.tar"))
     monkeypatch.setattr(shard_job, "count", touch)
     with pytest.raises(SystemExit) as ended:
-        main(["filter", str(shard), "-o", str(tmp_path / "cli"), "--where", "bytes > 0", "--workers", "0"])
+        main(["filter", str(shard), "-o", str(tmp_path / "cli"), "--where", "bytes > 0", "--jobs", "0"])
     assert ended.value.code == 2
     assert str(shard) in "".join(capsys.readouterr())
 
@@ -102,7 +102,7 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
     from wdsflow.shards.source.base import SourceChangedError
     from wdsflow.shards.source.opening import open_source
 
-    score_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
+    measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
     record = ShardRecord(0, str(shard), "0.tar", "", input_identity(str(shard)))
     rows = read_scored(Layout(tmp_path / "scores"), "0.tar", record)
     write_tar(shard, read_tar(shard)[:-2])
@@ -113,8 +113,8 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
 
 
 def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(shard: Path, tmp_path: Path):
-    url, here = f"pipe:cat {shard}", RunOptions(workers=0, allow_pipe=True)
-    score_shards(url, tmp_path / "scores", Recipe(scores=("bytes",)), here)
+    url, here = f"pipe:cat {shard}", RunOptions(jobs=0, allow_pipe=True)
+    measure_shards(url, tmp_path / "scores", Recipe(scores=("bytes",)), here)
     assert cut_shards(url, tmp_path / "same", tmp_path / "scores", ALL, here).total("kept") == 12
     write_tar(shard, read_tar(shard)[:-2])
     # The lost sample is none that the predicate keeps.

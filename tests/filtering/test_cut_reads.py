@@ -11,14 +11,14 @@ from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where.predicate import with_columns
 from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.filtering.where.values import Call
 from wdsflow.stages import Rename
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 CHEAP = "blur > 140 and min_side >= 150 and caption_words >= 2 and json_number('n') > 3 and key != '0000007'"
 
 
@@ -26,7 +26,7 @@ CHEAP = "blur > 140 and min_side >= 150 and caption_words >= 2 and json_number('
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with two shards in ``in``, and a ledger with blur and duplicates in ``scored``."""
     folder = tmp_path_factory.mktemp("cut")
-    score_shards(write_shards(folder / "in", 2, 20), folder / "scored", Recipe(scores=("blur", "duplicate")), HERE)
+    measure_shards(write_shards(folder / "in", 2, 20), folder / "scored", Recipe(scores=("blur", "duplicate")), HERE)
     return folder
 
 
@@ -35,9 +35,9 @@ def test_a_cut_with_cheap_scores_that_the_ledger_lacks_does_what_a_filter_does(
     scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: tuple[Rename, ...]
 ):
     source, images = str(scored / "in"), "image" if stages else "jpg"
-    recipe = Recipe(scores=("blur",), stages=stages, images=images)
-    score_shards(source, tmp_path / "scored", recipe, HERE)
-    filtered = filter_shards(source, tmp_path / "kept", Recipe(where=CHEAP, stages=stages, images=images), HERE)
+    recipe = Recipe(scores=("blur",), stages=stages, image=images)
+    measure_shards(source, tmp_path / "scored", recipe, HERE)
+    filtered = filter_shards(source, tmp_path / "kept", Recipe(where=CHEAP, stages=stages, image=images), HERE)
 
     def refuse(*_: object) -> None:
         raise AssertionError("decoded")
@@ -72,7 +72,7 @@ def test_a_cut_refuses_scores_that_need_more_than_headers_and_texts(scored: Path
         compute, then = done.commands
         assert (done.err.splitlines()[0], compute) == (
             f"wdsflow: scored has no {lacks}, which was not computed there",
-            f"wdsflow score {scored / 'in'} -o scored --scores {lacks}",
+            f"wdsflow measure {scored / 'in'} -o scored --scores {lacks}",
         )
     assert (pasted(compute).status, pasted(then).status) == (0, 0)
     with pytest.raises(MissingScore):
@@ -83,18 +83,18 @@ def test_a_bare_name_is_the_only_column_of_that_name(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), 1, 10)
     text, tag = 'caption_words(caption="txt")', 'caption_words(caption="json:tag|txt")'
-    assert run("score", "in", "-o", "scored", "--scores", text).status == 0
+    assert run("measure", "in", "-o", "scored", "--scores", text).status == 0
     done = run("cut", "in", "-o", "kept", "--ledger", "scored", "--where", "caption_words >= 3")
     assert f"dropped by {text} >= 3" in done.out
     assert LedgerSubset.of("scored", "caption_words >= 3").where == f"{text} >= 3"
     shares = run("cut", "in", "-o", "half", "--ledger", "scored", "--keep", "caption_words top 50%")
     assert "5  kept" in shares.out
-    assert run("score", "in", "-o", "scored", "--scores", tag).status == 0
+    assert run("measure", "in", "-o", "scored", "--scores", tag).status == 0
     done = run("cut", "in", "-o", "none", "--ledger", "scored", "--where", "blur > 1 and caption_words >= 3")
     assert done.status == 2
     assert "the ledgers have 2 columns of the name caption_words" in done.err
     assert f"name one of them: {tag}, {text}" in done.err
-    assert run("score", "in", "-o", "scored", "--scores", "caption_words").status == 0  # a column of just this name
+    assert run("measure", "in", "-o", "scored", "--scores", "caption_words").status == 0  # a column of just this name
     assert run("cut", "in", "-o", "three", "--ledger", "scored", "--where", "caption_words >= 3").status == 0
 
 
@@ -127,7 +127,7 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
     members = [(f"{number}.{name}", data) for number in range(6) for name, data in (entries(0, 1)[0][1:] and ("jpg", entries(0, 1)[0][1]), ("txt", b"some words"), ("json", json.dumps(tree).encode()))]  # fmt: skip
     Path("in").mkdir()
     write_tar(Path("in/0.tar"), members)
-    assert run("score", "in", "-o", "scored", "--scores", "width").status == 0
+    assert run("measure", "in", "-o", "scored", "--scores", "width").status == 0
     more = ("--ledger", "scored") if kind == "cut" else ()
     done = run(kind, "in", "-o", "out", "--where", where, *more)
     assert (done.status, message in done.err, Path("out").exists()) == (2, True, False)
@@ -151,7 +151,7 @@ def test_a_value_in_json_that_some_samples_have_or_that_may_be_null_is_not_refus
 
 def test_a_cut_computes_a_name_in_json_where_the_ledger_has_another_one(tmp_path: Path):
     source = write_shards(tmp_path / "in", 1, 12)
-    score_shards(source, tmp_path / "scored", Recipe(scores=("json_number('n')",)), HERE)
+    measure_shards(source, tmp_path / "scored", Recipe(scores=("json_number('n')",)), HERE)
 
     report = cut_shards(
         source, tmp_path / "out", tmp_path / "scored", Recipe(where="json_text('nothing') is null"), HERE

@@ -24,7 +24,7 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
@@ -33,7 +33,7 @@ from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.pictures import Prepare
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 WORDS = ("a red cat", "two dogs.", "a photo", "a drawing of a dog", "not blue")
 SAMPLES = 12
 COSINE, SHARE = 0.001, 0.03  # what half floats may change at most
@@ -86,7 +86,7 @@ def similarity(clip: str, **more: str) -> str:
 @pytest.fixture(scope="module")
 def scored(source, clip, tmp_path_factory):
     out = tmp_path_factory.mktemp("scored") / "out"
-    score_shards(source, out, Recipe(scores=(similarity(clip),), images="jpg", embeddings=True), HERE)
+    measure_shards(source, out, Recipe(scores=(similarity(clip),), image="jpg", embeddings=True), HERE)
     return out
 
 
@@ -176,10 +176,10 @@ def test_readers_without_pyarrow_find_the_same(scored):
 
 @pytest.mark.deep
 def test_other_captions_are_scored_without_decoding_an_image(scored, clip, source, tmp_path, monkeypatch):
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
-    score_shards(source, tmp_path / "anew", recipe, HERE)
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
+    measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
     assert counted.images == 2  # those that cannot be decoded: nothing is known of them
     assert counted.ran == ["open_clip text"] * 2 * SAMPLES  # one of 12 has no image, one of them two captions
     assert close(tmp_path / "out", tmp_path / "anew", COSINE)
@@ -210,10 +210,10 @@ def test_other_scores_of_the_model_are_computed_from_the_ledger(
     scored, clip, head, source, tmp_path, monkeypatch, name
 ):
     settings = {"zero_shot": ', labels="a cat;two dogs"', "aesthetic": f', head="{head}"', "clip_similarity": ""}[name]
-    recipe = Recipe(scores=(f'{name}(model="{clip}", pretrained=""{settings})',), images="jpg")
-    score_shards(source, tmp_path / "anew", recipe, HERE)
+    recipe = Recipe(scores=(f'{name}(model="{clip}", pretrained=""{settings})',), image="jpg")
+    measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
     assert counted.images == 2
     assert set(counted.ran) <= {"open_clip labels"}
     length = float(np.linalg.norm(torch.load(head)["weight"].numpy()))
@@ -233,8 +233,8 @@ def test_what_half_floats_change_is_bounded():
 
 
 def test_embeddings_that_are_taken_over_are_the_same_bits(scored, clip, source, tmp_path):
-    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
     for shard in range(2):
         for beginning in ("image_embedding", "caption_embedding"):
             for more in ("", " more"):
@@ -251,8 +251,8 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
     assert found.column(f"{image} more").null_count == SAMPLES - 1
     keys = json.loads(found.column("embedded")[7].as_py())
     assert keys[image] == ["0.jpg", "1.jpg"]
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt", flip="both"),), images="jpg", embeddings=True)
-    score_shards(source, tmp_path / "out", recipe, HERE)
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt", flip="both"),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "out", recipe, HERE)
     name = f'caption_embedding(caption="json:alt", model="{clip}", pretrained="")'
     assert len(table(tmp_path / "out").column(f"{name} more")[5].as_py()) == 1
     flipped = f'image_embedding(flip="both", model="{clip}", pretrained="")'
@@ -271,8 +271,8 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
 )
 def test_an_embedding_of_something_else_is_not_taken(scored, clip, source, tmp_path, monkeypatch, setting, ran):
     counted = Counted(monkeypatch)
-    recipe = Recipe(scores=(similarity(clip, **setting),), images="jpg", embeddings=True)
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    recipe = Recipe(scores=(similarity(clip, **setting),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
     assert set(counted.ran) == {ran}
     assert counted.ran.count(ran) >= 2 * (SAMPLES - 1)
     ((name, value),) = setting.items()
@@ -293,9 +293,9 @@ def test_embeddings_of_another_model_or_version_are_named_and_not_used(scored, c
     shutil.copytree(scored, other)
     for shard in range(2):
         rewrite(other, shard, lambda about: [change(entry) for entry in about["embeddings"]])
-    recipe = Recipe(scores=(similarity(clip),), images="jpg")
+    recipe = Recipe(scores=(similarity(clip),), image="jpg")
     with pytest.raises(ValueError, match="none of the open_clip image") as refused:
-        score_shards(source, tmp_path / "out", recipe, HERE, ledger=other)
+        measure_shards(source, tmp_path / "out", recipe, HERE, ledger=other)
     assert message in str(refused.value)
     assert not (tmp_path / "out").exists()
 
@@ -315,8 +315,8 @@ def test_where_only_captions_are_of_another_version_they_are_computed_and_that_i
     for shard in range(2):
         rewrite(other, shard, lambda about: about["embeddings"][1]["model"]["versions"].update(transformers="1"))
     counted = Counted(monkeypatch)
-    options = RunOptions(workers=0, device="cpu", say=told.append)
-    score_shards(source, tmp_path / "out", Recipe(scores=(similarity(clip),), images="jpg"), options, ledger=other)
+    options = RunOptions(jobs=0, device="cpu", say=told.append)
+    measure_shards(source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), options, ledger=other)
     assert set(counted.ran) == {"open_clip text"}
     assert counted.images == 2
     assert len(told) == 1
@@ -328,15 +328,15 @@ def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip,
     other = tmp_path / "other"
     shutil.copytree(scored, other)
     rewrite(other, 1, lambda about: about.update(embeddings=[]))
-    report = score_shards(
-        source, tmp_path / "out", Recipe(scores=(similarity(clip),), images="jpg"), HERE, ledger=other
+    report = measure_shards(
+        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), HERE, ledger=other
     )
     assert [failure.name for failure in report.failures] == ["1.tar"]
     assert "no embeddings" in report.failures[0].reason
     shutil.copytree(scored, tmp_path / "half")
     rewrite(tmp_path / "half", 1, lambda about: about["embeddings"][1]["model"]["versions"].update(torch="1"))
-    recipe = Recipe(scores=(similarity(clip),), images="jpg")
-    report = score_shards(source, tmp_path / "again", recipe, HERE, ledger=tmp_path / "half")
+    recipe = Recipe(scores=(similarity(clip),), image="jpg")
+    report = measure_shards(source, tmp_path / "again", recipe, HERE, ledger=tmp_path / "half")
     assert 'versions.torch: "1" is now' in report.failures[0].reason
 
 
@@ -344,33 +344,33 @@ def test_a_shard_that_has_changed_and_other_stages_are_refused(scored, clip, sou
     copy = tmp_path / "in"
     shutil.copytree(source, copy)
     write_tar(copy / "1.tar", [("x.jpg", picture(40, 40)), ("x.txt", b"a cat")])
-    recipe = Recipe(scores=(similarity(clip),), images="jpg")
-    report = score_shards(str(copy), tmp_path / "out", recipe, HERE, ledger=scored)
+    recipe = Recipe(scores=(similarity(clip),), image="jpg")
+    report = measure_shards(str(copy), tmp_path / "out", recipe, HERE, ledger=scored)
     assert "has changed since" in report.failures[0].reason
     assert len(report.failures) == 1
     from wdsflow.stages import CleanText
 
-    staged = Recipe(scores=(similarity(clip),), images="jpg", stages=(CleanText(),))
+    staged = Recipe(scores=(similarity(clip),), image="jpg", stages=(CleanText(),))
     with pytest.raises(ValueError, match="other stages"):
-        score_shards(source, tmp_path / "staged", staged, HERE, ledger=scored)
+        measure_shards(source, tmp_path / "staged", staged, HERE, ledger=scored)
 
 
 def test_without_a_clip_or_without_embeddings_it_is_refused(scored, clip, source, tmp_path):
     with pytest.raises(ValueError, match="add clip_similarity"):
-        score_shards(source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE)
+        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE)
     with pytest.raises(ValueError, match="the recipe has none"):
-        score_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, ledger=scored)
-    score_shards(source, tmp_path / "plain", Recipe(scores=("min_side",)), HERE)
-    recipe = Recipe(scores=(similarity(clip),), images="jpg")
-    with pytest.raises(ValueError, match="score with --embeddings first"):
-        score_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "plain")
+        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, ledger=scored)
+    measure_shards(source, tmp_path / "plain", Recipe(scores=("min_side",)), HERE)
+    recipe = Recipe(scores=(similarity(clip),), image="jpg")
+    with pytest.raises(ValueError, match="measure with --embeddings first"):
+        measure_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "plain")
     with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
-        score_shards(source, scored, recipe, HERE, ledger=scored)
+        measure_shards(source, scored, recipe, HERE, ledger=scored)
 
 
 def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, tmp_path):
     where = f"{similarity(clip)} > -2 and not duplicate"
-    recipe = Recipe(where=where, images="jpg", embeddings=True)
+    recipe = Recipe(where=where, image="jpg", embeddings=True)
     filter_shards(source, tmp_path / "two", recipe, HERE)
     name = named(scored, "image_embedding")
     for shard in range(2):
@@ -383,7 +383,7 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
 
 
 def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_path):
-    recipe = Recipe(where=f"min_side >= 45 and {similarity(clip)} > -2", images="jpg", embeddings=True)
+    recipe = Recipe(where=f"min_side >= 45 and {similarity(clip)} > -2", image="jpg", embeddings=True)
     filter_shards(source, tmp_path / "out", recipe, HERE)
     found = table(tmp_path / "out")
     name = named(tmp_path / "out", "image_embedding")
@@ -395,26 +395,26 @@ def test_what_is_not_needed_is_not_computed_and_null(scored, clip, source, tmp_p
 
 @pytest.mark.deep
 def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source, scored, tmp_path):
-    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
-    score_shards(source, tmp_path / "out", recipe, RunOptions(workers=2, device="cpu"))
+    recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=2, device="cpu"))
     expected = {name: each for name, each in digests(scored).items() if name.endswith(".parquet")}
     found = digests(tmp_path / "out")
     assert {name: found[name] for name in expected} == expected
     (tmp_path / "out" / "_wdsflow" / "ledger" / "1.parquet").unlink()
-    assert score_shards(source, tmp_path / "out", recipe, HERE).resumed == 1
+    assert measure_shards(source, tmp_path / "out", recipe, HERE).resumed == 1
     assert {name: digests(tmp_path / "out")[name] for name in expected} == expected
 
 
 @pytest.mark.deep
 def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_path):
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), images="jpg")
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
-    assert score_shards(source, tmp_path / "out", recipe, HERE, ledger=scored).resumed == 2
-    again = score_shards(source, tmp_path / "out", recipe, HERE)
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    assert measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored).resumed == 2
+    again = measure_shards(source, tmp_path / "out", recipe, HERE)
     assert again.resumed == 0
     assert len(again.changed) == 2
     with pytest.raises(Exception, match="embeddings"):
-        score_shards(source, tmp_path / "out", Recipe(scores=recipe.scores, images="jpg", embeddings=True), HERE)
+        measure_shards(source, tmp_path / "out", Recipe(scores=recipe.scores, image="jpg", embeddings=True), HERE)
 
 
 def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypatch):
@@ -424,10 +424,10 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     source = str(tmp_path / "a.jsonl")
     recipe = Recipe(scores=(similarity(clip),), embeddings=True)
-    score_shards(source, tmp_path / "scored", recipe, HERE)
+    measure_shards(source, tmp_path / "scored", recipe, HERE)
     (tmp_path / "1.jpg").write_bytes(picture(44, 44, 7))
     counted = Counted(monkeypatch)
-    score_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "scored")
+    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "scored")
     assert counted.images == 1
     assert counted.ran == ["open_clip image"]
 
@@ -438,13 +438,13 @@ def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored,
 
     for module in (ledger, embeddings):
         monkeypatch.setattr(module, "GROUP", 5)
-    recipe = Recipe(scores=(similarity(clip),), images="jpg", embeddings=True)
-    score_shards(source, tmp_path / "one", recipe, HERE)
+    recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
+    measure_shards(source, tmp_path / "one", recipe, HERE)
     path = tmp_path / "one" / "_wdsflow" / "ledger" / "1.parquet"
     assert pq.ParquetFile(path).num_row_groups == 3
     assert table(tmp_path / "one", 1).equals(table(scored, 1))
     counted = Counted(monkeypatch)
-    score_shards(source, tmp_path / "two", recipe, HERE, ledger=tmp_path / "one")
+    measure_shards(source, tmp_path / "two", recipe, HERE, ledger=tmp_path / "one")
     assert counted.images == 2
     name = named(scored, "image_embedding")
     assert table(tmp_path / "two", 1).column(name).to_pylist() == table(scored, 1).column(name).to_pylist()
@@ -457,8 +457,8 @@ def run(*words: object) -> int:
 
 
 def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, capsys):
-    common = ("--images", "jpg", "--workers", 0, "--device", "cpu")
-    assert run("score", source, "-o", tmp_path / "a", "--scores", similarity(clip), "--embeddings", *common) == 0
+    common = ("--image", "jpg", "--jobs", 0, "--device", "cpu")
+    assert run("measure", source, "-o", tmp_path / "a", "--scores", similarity(clip), "--embeddings", *common) == 0
     where = f"{similarity(clip, caption='json:alt')} > -2"
     assert run("filter", source, "-o", tmp_path / "b", "--where", where, "--ledger", tmp_path / "a", *common) == 0
     assert named(tmp_path / "a", "image_embedding")
@@ -466,7 +466,7 @@ def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, cap
 
 
 def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored, tmp_path, capsys):
-    common = ("--images", "jpg", "--workers", 0, "--device", "cpu", "--embeddings")
+    common = ("--image", "jpg", "--jobs", 0, "--device", "cpu", "--embeddings")
     where = f"{similarity(clip)} > 0"
     lists = [word for name in ("image", "caption") for word in ("--export", tmp_path / f"my_{name}_embeddings.npy")]
     assert run("filter", source, "-o", tmp_path / "out", "--where", where, *common, *lists) == 0
@@ -483,7 +483,7 @@ def test_kept_embeddings_are_exported_as_a_matrix_with_keys(clip, source, scored
 
 
 def test_embeddings_that_are_not_there_cannot_be_exported(clip, source, tmp_path, capsys):
-    common = ("--images", "jpg", "--workers", 0, "--device", "cpu", "--export", tmp_path / "image_embeddings.npy")
+    common = ("--image", "jpg", "--jobs", 0, "--device", "cpu", "--export", tmp_path / "image_embeddings.npy")
     assert run("filter", source, "-o", tmp_path / "none", "--where", "min_side > 1", *common) == 2
     assert "--embeddings" in capsys.readouterr().err
     both = f"{similarity(clip)} > -2 and {similarity(clip, flip='both')} > -2"
@@ -505,7 +505,7 @@ from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]
-program = Program(Recipe(scores=tuple(scores), images="jpg"))
+program = Program(Recipe(scores=tuple(scores), image="jpg"))
 reuse = reuse_of(ledger, ["0.tar"], program.models, ())
 record = ShardRecord(0, shard, "0.tar", "", input_identity(shard))
 with ShardEmbeddings(stored=stored_embeddings(program.models, (), record, reuse)) as embeddings:
@@ -533,9 +533,9 @@ def test_a_decoder_finds_embeddings_without_importing_what_models_need(scored, c
 
 @pytest.mark.deep
 def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored, clip, source, tmp_path):
-    recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), images="jpg")
-    score_shards(source, tmp_path / "here", recipe, HERE, ledger=scored)
-    score_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"), ledger=scored)
+    recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), image="jpg")
+    measure_shards(source, tmp_path / "here", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"), ledger=scored)
     for shard in range(2):
         found, expected = table(tmp_path / "out", shard), table(tmp_path / "here", shard)
         assert found.to_pylist() == expected.to_pylist()
@@ -548,13 +548,13 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
     first, words = similarity(clip), "caption_words"
     more = f'aesthetic(model="{clip}", pretrained="", head="{head}")'
     shutil.copytree(scored, tmp_path / "grown")
-    recipe = Recipe(images="jpg", embeddings=True)
+    recipe = Recipe(image="jpg", embeddings=True)
     for scores, ran in (((words,), set()), ((similarity(clip, caption="json:alt"), more), {"open_clip text"})):
         counted = Counted(monkeypatch)
-        report = score_shards(source, tmp_path / "grown", replace(recipe, scores=scores), HERE)
+        report = measure_shards(source, tmp_path / "grown", replace(recipe, scores=scores), HERE)
         assert (set(counted.ran) - {"aesthetic"}, report.changed, report.whole) == (ran, [], True)
     whole = replace(recipe, scores=(first, words, similarity(clip, caption="json:alt"), more))
-    score_shards(source, tmp_path / "whole", whole, HERE)
+    measure_shards(source, tmp_path / "whole", whole, HERE)
     for shard in range(2):
         grown, at_once = table(tmp_path / "grown", shard), table(tmp_path / "whole", shard)
         kept = [name for name in table(scored).column_names if "_embedding(" in name]
@@ -566,24 +566,24 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
 
 def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip, source, tmp_path):
     out, text = tmp_path / "out", similarity(clip)
-    half, column = Recipe(scores=(text,), images="jpg", precision="bf16"), Recipe(scores=(text,)).scores[0]
-    score_shards(source, out, half, HERE)
+    half, column = Recipe(scores=(text,), image="jpg", precision="bf16"), Recipe(scores=(text,)).scores[0]
+    measure_shards(source, out, half, HERE)
     scores = json.loads((out / "_wdsflow" / "run.json").read_text())["scores"]
     ((_, identity),) = scores.items()
     assert identity["settings"]["precision"] == "bf16"
     assert {model["settings"]["precision"] for model in identity["models"]} == {"bf16"}
     plain = replace(half, precision="auto")  # fp32 on a CPU
-    with pytest.raises(Differs, match=r"holds a score with --precision bf16; this run has --precision fp32$"):
-        score_shards(source, out, plain, HERE)
-    assert score_shards(source, out, half, HERE).resumed == 2
+    with pytest.raises(Differs, match=r"holds a measurement with --precision bf16; this run has --precision fp32$"):
+        measure_shards(source, out, plain, HERE)
+    assert measure_shards(source, out, half, HERE).resumed == 2
     more = replace(half, scores=("caption_words",), precision="bf16")  # without a model nothing depends on it
-    assert score_shards(source, out, more, HERE).resumed == 0
-    cut = cut_shards(source, tmp_path / "cut", out, Recipe(where=f"{column} > -2", images="jpg"), HERE)
+    assert measure_shards(source, out, more, HERE).resumed == 0
+    cut = cut_shards(source, tmp_path / "cut", out, Recipe(where=f"{column} > -2", image="jpg"), HERE)
     assert cut.total("kept") > 0
     recorded = json.loads((tmp_path / "cut" / "_wdsflow" / "run.json").read_text())
     ((_, identity),) = recorded["scores"].items()
     assert identity["settings"]["precision"] == "bf16"
-    score_shards(source, tmp_path / "fp32", plain, HERE)
+    measure_shards(source, tmp_path / "fp32", plain, HERE)
     found = json.loads((tmp_path / "fp32" / "_wdsflow" / "run.json").read_text())
     assert "precision" not in found["recipe"]
     ((_, identity),) = found["scores"].items()

@@ -17,7 +17,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.processes import _models_at
 
 KILLS = 6
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 
 
 @pytest.mark.deep

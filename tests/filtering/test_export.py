@@ -28,7 +28,7 @@ def shards(tmp_path: Path) -> str:
 
 
 def cut(shards: str, out: Path, *exports: object) -> int:
-    words = ["filter", shards, "-o", out, "--where", "min_side >= 200", "--workers", 0]
+    words = ["filter", shards, "-o", out, "--where", "min_side >= 200", "--jobs", 0]
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in (*words, *(word for path in exports for word in ("--export", path)))])
     return int(ended.value.code or 0)

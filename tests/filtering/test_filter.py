@@ -17,7 +17,7 @@ from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.filtering.where.tokens import WhereError
@@ -25,7 +25,7 @@ from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
 LARGE = Recipe(where="min_side >= 200")
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 
 
 def kept_of(folder: Path) -> dict[str, bytes]:
@@ -132,7 +132,7 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=4, samples=12)
     recipe = Recipe(where="min_side >= 200 and blur >= 0")
     filter_shards(source, tmp_path / "one", recipe, HERE)
-    filter_shards(source, tmp_path / "three", recipe, RunOptions(workers=3))
+    filter_shards(source, tmp_path / "three", recipe, RunOptions(jobs=3))
     assert digests(tmp_path / "one") == digests(tmp_path / "three")
 
 
@@ -140,7 +140,7 @@ def test_slices_that_share_a_folder_write_what_one_run_writes(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=5, samples=8)
     filter_shards(source, tmp_path / "one", LARGE, HERE)
     for index in (1, 0, 2):
-        report = filter_shards(source, tmp_path / "slices", LARGE, RunOptions(workers=0, index=index, count=3))
+        report = filter_shards(source, tmp_path / "slices", LARGE, RunOptions(jobs=0, index=index, count=3))
         assert report.whole == (index == 2)
     assert digests(tmp_path / "one") == digests(tmp_path / "slices")
 
@@ -197,7 +197,7 @@ def test_another_recipe_is_refused_by_name_until_restart(tmp_path: Path):
         Differs, match="holds a filter with --where 'min_side >= 200'; this run has --where 'min_side >= 250'"
     ):
         filter_shards(source, tmp_path / "out", other, HERE)
-    report = filter_shards(source, tmp_path / "out", other, RunOptions(workers=0, restart=True))
+    report = filter_shards(source, tmp_path / "out", other, RunOptions(jobs=0, restart=True))
     assert (report.resumed, report.total("kept")) == (0, 15)
     filter_shards(source, tmp_path / "fresh", other, HERE)
     assert (tmp_path / "out" / "mine.txt").read_text() == "stays"
@@ -219,7 +219,7 @@ def test_files_of_others_and_inputs_are_never_replaced(tmp_path: Path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "00001.tar").write_bytes(b"precious")
     with pytest.raises(FileExistsError, match="no run wrote it"):
-        filter_shards(source, tmp_path / "out", LARGE, RunOptions(workers=0, restart=True))
+        filter_shards(source, tmp_path / "out", LARGE, RunOptions(jobs=0, restart=True))
     assert (tmp_path / "out" / "00001.tar").read_bytes() == b"precious"
 
 
@@ -233,7 +233,7 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch)
 
 def test_a_dry_run_writes_nothing_and_tells_the_same(tmp_path: Path):
     source = write_shards(tmp_path / "in")
-    dry = filter_shards(source, tmp_path / "out", LARGE, RunOptions(workers=0, dry_run=True))
+    dry = filter_shards(source, tmp_path / "out", LARGE, RunOptions(jobs=0, dry_run=True))
     assert not (tmp_path / "out").exists()
     wet = filter_shards(source, tmp_path / "out", LARGE, HERE)
     assert dry.merged("dropped") == wet.merged("dropped")
@@ -322,7 +322,7 @@ def test_shards_of_which_nothing_is_kept_are_left_out_or_written(tmp_path: Path,
 
 def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_path: Path):
     source = write_shards(tmp_path / "in")
-    scored = score_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "caption_words")), HERE)
+    scored = measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "caption_words")), HERE)
     assert scored.total("samples") == 60
     assert not list((tmp_path / "scores").glob("*.tar"))
     recipe = Recipe(where="min_side >= 200 and caption_words >= 2")
@@ -336,7 +336,7 @@ def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Pat
     source = write_shards(tmp_path / "in", shards=1)
     with pytest.raises(LedgerError, match="has no ledgers"):
         cut_shards(source, tmp_path / "cut", tmp_path / "none", LARGE, HERE)
-    score_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
+    measure_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
     with pytest.raises(MissingScore, match="scores has no blur"):
         cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where="blur > 1"), HERE)
     assert not (tmp_path / "cut").exists()
@@ -351,8 +351,8 @@ def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Pat
 def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2)
     (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
-    assert score_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE).failures
-    score_shards(source, tmp_path / "some", Recipe(scores=("min_side",)), HERE)
+    assert measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE).failures
+    measure_shards(source, tmp_path / "some", Recipe(scores=("min_side",)), HERE)
     report = cut_shards(source, tmp_path / "cut", tmp_path / "some", LARGE, HERE)
     assert ([failure.name for failure in report.failures], report.total("kept")) == (["00001.tar"], 10)
     filter_shards(source, tmp_path / "filtered", LARGE, HERE)
@@ -360,7 +360,7 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     with pytest.raises(LedgerError, match=r"has no ledger of 00000\.tar and 1 more"):
         cut_shards(source, tmp_path / "cut2", tmp_path / "scores", LARGE, HERE)
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
-    score_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
+    measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
     (tmp_path / "scores" / "_wdsflow" / "ledger" / "00001.parquet").unlink()
     with pytest.raises(LedgerError, match=r"scores has no ledger of 00001\.tar: score"):  # it may hold the first of two
         cut_shards(source, tmp_path / "cut3", tmp_path / "scores", Recipe(where="not duplicate"), HERE)
@@ -382,7 +382,7 @@ def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave
     assert again.resumed == 2
     before = digests(tmp_path / "out")
     shutil.rmtree(tmp_path / "out")
-    filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, RunOptions(workers=2))
+    filter_shards(str(tmp_path / "{0..1}.tar"), tmp_path / "out", recipe, RunOptions(jobs=2))
     assert digests(tmp_path / "out") == before
 
 
@@ -416,7 +416,7 @@ def test_a_sample_that_stays_unknown_whatever_is_compared_is_compared_only_where
 def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
     one, two = picture(300, 300, 1), picture(300, 300, 2)
     write_tar(tmp_path / "0.tar", [("a.jpg", one), ("b.jpg", two), ("c.jpg", one)])
-    score_shards(str(tmp_path / "0.tar"), tmp_path / "scores", Recipe(scores=("duplicate", "min_side")), HERE)
+    measure_shards(str(tmp_path / "0.tar"), tmp_path / "scores", Recipe(scores=("duplicate", "min_side")), HERE)
     assert [row["duplicate"] for row in ledger(tmp_path / "scores", "0")] == [False, False, True]
     cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "scores", Recipe(where="not duplicate"), HERE)
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg", "b.jpg"]
@@ -483,7 +483,7 @@ def test_a_global_header_is_not_written_where_no_sample_follows(tmp_path: Path):
 
 def test_pixels_of_the_ledger_are_numbers(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1, samples=4)
-    score_shards(source, tmp_path / "out", Recipe(scores=("blur", "brightness")), HERE)
+    measure_shards(source, tmp_path / "out", Recipe(scores=("blur", "brightness")), HERE)
     rows = ledger(tmp_path / "out")
     assert np.isfinite([row["blur"] for row in rows]).all()
     assert {row["outcome"] for row in rows} == {"kept"}

@@ -54,7 +54,7 @@ def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut
         folder = Path(name)
         path = folder / "0.tar"
         path.write_bytes(tar_bytes(entries, form)[:cut])
-        report = filter_shards(str(path), folder / "out", Recipe(where=where), RunOptions(workers=0))
+        report = filter_shards(str(path), folder / "out", Recipe(where=where), RunOptions(jobs=0))
         members = sound(path)
         if report.failures:
             assert not members

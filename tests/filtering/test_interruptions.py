@@ -63,7 +63,7 @@ KINDS = {
     "two passes": Recipe(where="caption_words >= 2 and not near_duplicate and not duplicate(among='kept')"),
     "smaller images": Recipe(where="blur > 1", resize="100"),
     "stages and numbers": Recipe(
-        where="caption_words >= 2 and key > '002'", stages=STAGED, images="image", numbering="dense"
+        where="caption_words >= 2 and key > '002'", stages=STAGED, image="image", numbering="dense"
     ),
 }
 CHANGES = frozenset(("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate"))
@@ -98,7 +98,7 @@ def tree(folder: Path) -> dict[str, str]:
     "kind", [pytest.param(kind, marks=() if kind == "one pass" else pytest.mark.deep) for kind in [*KINDS, "restart"]]
 )
 def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_files_and_no_others(tmp_path: Path, kind):
-    recipe, options = KINDS.get(kind, KINDS["one pass"]), RunOptions(workers=0, restart=kind == "restart")
+    recipe, options = KINDS.get(kind, KINDS["one pass"]), RunOptions(jobs=0, restart=kind == "restart")
     source = write_shards(tmp_path / "in", shards=2, samples=6)
     out, log = tmp_path / "out", tmp_path / "log"
     context = multiprocessing.get_context("forkserver")  # children that have imported everything
@@ -113,9 +113,9 @@ def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_file
     def begin() -> None:
         shutil.rmtree(out, ignore_errors=True)
         if kind == "restart":  # what another run left there, with files between its passes
-            filter_shards(source, out, KINDS["two passes"], RunOptions(workers=0))
+            filter_shards(source, out, KINDS["two passes"], RunOptions(jobs=0))
             (out / "_wdsflow" / "spool" / "near-dead").mkdir(parents=True)
-            filter_shards(source, out, KINDS["stages and numbers"], RunOptions(workers=0, restart=True))
+            filter_shards(source, out, KINDS["stages and numbers"], RunOptions(jobs=0, restart=True))
 
     begin()
     assert run_until(0, log) == 0
@@ -135,8 +135,8 @@ def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_file
 @pytest.mark.deep
 def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=8, samples=60)
-    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(workers=0))
-    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--workers", 2)
+    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0))
+    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 2)
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
@@ -156,7 +156,7 @@ def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
 
 def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=8, samples=60)
-    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--workers", 1)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 1)
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
@@ -169,14 +169,14 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     assert "Traceback" not in errors
     assert not list((tmp_path / "out").rglob("*.tmp"))
     assert run(*words).returncode == 0
-    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "whole", Recipe(where=f"{WHERE} and blur >= 0"), RunOptions(jobs=0))
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
 @pytest.mark.deep
 def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=6, samples=60)
-    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 1)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--jobs", 1)
     line, environment = command(*words)
     both = [subprocess.Popen(line, env=environment, stdout=-1, stderr=-1, text=True) for _ in range(2)]
     told = [process.communicate() for process in both]
@@ -184,7 +184,7 @@ def test_two_runs_on_one_folder_at_once_do_not_mix(tmp_path: Path):
     assert statuses in ([0, 0], [0, 2])  # the second waits a little, or is refused
     if statuses == [0, 2]:
         assert any("another run works in" in errors for _, errors in told)
-    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(jobs=0))
     assert digests(tmp_path / "out") == digests(tmp_path / "whole")
 
 
@@ -192,13 +192,13 @@ DISK = """
 set -e
 mount -t tmpfs -o size=700k none "$1/disk"
 set +e
-"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --workers 0
+"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --jobs 0
 echo "status $?"
 find "$1/disk" -type f -size +0 -name "*.tmp"
 find "$1/disk" -name "*.tar" -exec sha256sum {} ";"
 mount -o remount,size=50m "$1/disk"
 echo enlarged
-"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --workers 0
+"$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where "$3" --jobs 0
 cp -r "$1/disk/out" "$1/copy"
 """
 
@@ -211,7 +211,7 @@ def test_a_full_disk_leaves_no_half_file_and_the_run_goes_on_when_there_is_room(
     ):
         pytest.skip("no disk of our own without user namespaces")
     source = write_shards(tmp_path / "in", shards=8, samples=40)
-    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(workers=0))
+    filter_shards(source, tmp_path / "whole", Recipe(where=WHERE), RunOptions(jobs=0))
     whole = digests(tmp_path / "whole")
     (tmp_path / "disk").mkdir()
     _, environment = command()
@@ -231,7 +231,7 @@ def test_a_file_that_may_not_grow_is_told_and_leaves_nothing(tmp_path: Path):
     import resource
 
     source = write_shards(tmp_path / "in", shards=1, samples=40)
-    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--workers", 0)
+    words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE, "--jobs", 0)
     done = run(*words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)))
     assert done.returncode == 2
     assert "cannot write: File too large" in done.stderr

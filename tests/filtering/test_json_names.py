@@ -30,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def filtered(where: str) -> tuple[str, ...]:
-    return ("filter", "{0..2}.tar", "-o", "out", "--workers", "0", "--where", where)
+    return ("filter", "{0..2}.tar", "-o", "out", "--jobs", "0", "--where", where)
 
 
 def test_a_name_that_is_only_far_behind_is_refused_with_the_command_that_filters_by_it(here: Path):
@@ -63,9 +63,9 @@ def test_a_name_whose_values_no_score_reads_is_said_to_have_them(here: Path, nam
 
 def test_score_announces_what_it_adds_only_once_it_is_accepted(here: Path):
     write(here, rare=9)
-    assert run("score", "{0..2}.tar", "-o", "s", "--scores", "bytes", "--workers", 0).status == 0
-    refused = run("score", "{0..2}.tar", "-o", "s", "--scores", "json_number('nope')", "--workers", 0)
+    assert run("measure", "{0..2}.tar", "-o", "s", "--scores", "bytes", "--jobs", 0).status == 0
+    refused = run("measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('nope')", "--jobs", 0)
     assert refused.status == 2
     assert "adding" not in refused.err + refused.out
-    added = run("score", "{0..2}.tar", "-o", "s", "--scores", "json_number('similarity')", "--workers", 0)
+    added = run("measure", "{0..2}.tar", "-o", "s", "--scores", "json_number('similarity')", "--jobs", 0)
     assert 'adding json_number(path="similarity")' in added.err + added.out

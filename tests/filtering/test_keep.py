@@ -34,7 +34,7 @@ def sets(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         scores = "json_number('n'),caption_words"
-        assert run("score", "in", "-o", "scored", "--scores", scores, "--workers", 0).status == 0
+        assert run("measure", "in", "-o", "scored", "--scores", scores, "--jobs", 0).status == 0
     return folder
 
 
@@ -62,12 +62,12 @@ TOP = "json_number('n') top 30%"
 @pytest.mark.parametrize(
     "words",
     [
-        ("filter", "in", "--keep", TOP, "--workers", 0),
-        ("filter", "in", "--keep", TOP, "--workers", 2),
-        ("filter", "in/2.tar", "in/0.tar", "in/1.tar", "--keep", TOP, "--workers", 0),
-        ("filter", "in", "--where", """rank_percent("json_number('n')") <= 30""", "--workers", 0),
-        ("filter", "in", "--recipe", "recipe.yaml", "--workers", 0),
-        ("cut", "in", "--ledger", "scored", "--keep", TOP, "--workers", 0),
+        ("filter", "in", "--keep", TOP, "--jobs", 0),
+        ("filter", "in", "--keep", TOP, "--jobs", 2),
+        ("filter", "in/2.tar", "in/0.tar", "in/1.tar", "--keep", TOP, "--jobs", 0),
+        ("filter", "in", "--where", """rank_percent("json_number('n')") <= 30""", "--jobs", 0),
+        ("filter", "in", "--recipe", "recipe.yaml", "--jobs", 0),
+        ("cut", "in", "--ledger", "scored", "--keep", TOP, "--jobs", 0),
     ],
 )
 def test_the_share_is_exact_and_equal_numbers_go_by_key(samples, tmp_path, words):
@@ -92,10 +92,10 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
         keep = ("--where", "caption_words >= 3", "--keep", f"json_number('n') bottom 40%{share}")
         for kind, more in (("filter", ()), ("cut", ("--ledger", "scored"))):
             out = tmp_path / f"{kind}{len(share)}"
-            assert run(kind, "in", "-o", out, *keep, *more, "--workers", 0).status == 0
+            assert run(kind, "in", "-o", out, *keep, *more, "--jobs", 0).status == 0
             assert kept(out) == wanted
     two = ("--keep", "json_number('n') top 50%", "--keep", "caption_words top 50%")
-    assert run("cut", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--workers", 0).status == 0
+    assert run("cut", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--jobs", 0).status == 0
     words = [key for key, _, _ in sorted(samples, key=lambda one: (-one[2], one[0]))]
     both = set(ranked(there)[: len(there) // 2]) & set(words[: len(words) // 2])
     assert kept(tmp_path / "two") == both
@@ -103,7 +103,7 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
 
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])
 def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
-    words = ("--keep", TOP, "--unknown", unknown, "--workers", 0)
+    words = ("--keep", TOP, "--unknown", unknown, "--jobs", 0)
     assert run("filter", "in", "-o", tmp_path / "out", *words).status == 0
     without = {key for key, number, _ in samples if number is None}
     assert without
@@ -112,7 +112,7 @@ def test_samples_without_the_number_follow_unknown(samples, tmp_path, unknown):
 
 
 def test_a_run_is_resumed_and_a_dry_run_says_the_same(samples, tmp_path):
-    words = ("filter", "in", "--keep", TOP, "--workers", 0)
+    words = ("filter", "in", "--keep", TOP, "--jobs", 0)
     whole = run(*words, "-o", tmp_path / "out")
     before = digests(tmp_path / "out")
     (tmp_path / "out/1.tar").unlink()
@@ -125,7 +125,7 @@ def test_a_run_is_resumed_and_a_dry_run_says_the_same(samples, tmp_path):
 
 def test_an_older_run_without_shares_is_resumed(samples, tmp_path):
     """Its record has no such setting."""
-    words = ("filter", "in", "-o", tmp_path / "out", "--where", "caption_words > 2", "--workers", 0)
+    words = ("filter", "in", "-o", tmp_path / "out", "--where", "caption_words > 2", "--jobs", 0)
     assert run(*words).status == 0
     assert "keep" not in json.loads((tmp_path / "out/_wdsflow/run.json").read_text())["recipe"]
     assert "3 of them done before" in run(*words).out
@@ -155,7 +155,7 @@ def test_a_wrong_share_is_refused_before_the_run(samples, tmp_path, words, said)
 
 
 def test_a_cut_without_the_number_prints_the_commands_that_compute_it(samples):
-    done = run("cut", "in", "-o", "out", "--ledger", "scored", "--keep", "alnum_ratio top 20%", "--workers", 0)
+    done = run("cut", "in", "-o", "out", "--ledger", "scored", "--keep", "alnum_ratio top 20%", "--jobs", 0)
     assert (done.status, len(done.commands)) == (2, 2)
     assert [pasted(command).status for command in done.commands] == [0, 0]
     assert len(kept(Path("out"))) == len(samples) // 5

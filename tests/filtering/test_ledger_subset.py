@@ -29,8 +29,8 @@ WHERE = "width > 100 and caption_words > 1"
 def scored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("subset")
     data = write_shards(folder / "in", shards=2)
-    assert run("score", data, "-o", folder / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
-    words = ("--ledger", folder / "scored", "--where", WHERE, "--workers", 0)
+    assert run("measure", data, "-o", folder / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
+    words = ("--ledger", folder / "scored", "--where", WHERE, "--jobs", 0)
     assert run("cut", data, "-o", folder / "cut", *words).status == 0
     return folder
 
@@ -108,7 +108,7 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
     write_tar(here / "in" / "new.tar", entries(5, 3))
     new = [{"__key__": "0050000", "__url__": "in/new.tar", "txt": b"a"}]
     with pytest.raises(
-        StageError, match=r"no ledger of in/new\.tar; to score it: wdsflow score in/new.tar -o "
+        StageError, match=r"no ledger of in/new\.tar; to score it: wdsflow measure in/new.tar -o "
     ) as caught:
         list(stage(here)(new))
     assert pasted(str(caught.value).partition("to score it: ")[2]).status == 0
@@ -123,7 +123,7 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
 
 def test_a_changed_shard_is_an_error_even_where_unknown_ones_are_kept(here):
     write_tar(here / "in" / "00000.tar", entries(7, 4))
-    with pytest.raises(StageError, match="has changed since: score again; to score it: wdsflow score "):
+    with pytest.raises(StageError, match="has changed since: score again; to score it: wdsflow measure "):
         list(stage(here, unknown="keep")(samples(here)))
 
 
@@ -132,7 +132,7 @@ def test_keys_that_are_both_kept_and_dropped_are_an_error(tmp_path):
     (tmp_path / "in").mkdir()
     write_tar(tmp_path / "in" / "00000.tar", [*tar[:3], ("b.txt", b"other"), *tar[6:9]])
     data = str(tmp_path / "in")
-    assert run("score", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
+    assert run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
     keeping = KeepFromLedger(str(tmp_path / "scored"), "caption_words > 2")
     with pytest.raises(StageError, match="both kept and dropped"):
         list(keeping([{"__key__": "a", "__url__": f"{data}/00000.tar"}]))
@@ -158,7 +158,7 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
         (tmp_path / folder).mkdir()
         write_tar(tmp_path / folder / "0.tar", entries(number, 4 + number))
     given = [tmp_path / "a", tmp_path / "b"]
-    assert run("score", *given, "-o", tmp_path / "scored", "--scores", "width", "--workers", 0).status == 0
+    assert run("measure", *given, "-o", tmp_path / "scored", "--scores", "width", "--jobs", 0).status == 0
     subset = LedgerSubset.of(tmp_path / "scored", "width > 0")
     assert [subset.shard(f"{folder}/0.tar").kept().kept for folder in given] == [4, 5]
     shutil.copytree(tmp_path / "b", tmp_path / "moved")
@@ -170,13 +170,13 @@ def test_of_shards_with_the_same_name_any_one_is_served_by_its_own_ledger(tmp_pa
     (tmp_path / "b").mkdir()
     write_tar(tmp_path / "b" / "00000.tar", [("x.txt", b"one two three"), ("x.png", b"no image")])
     data = [str(tmp_path / folder / "00000.tar") for folder in ("a", "b")]
-    assert run("score", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--workers", 0).status == 0
+    assert run("measure", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--jobs", 0).status == 0
     subset = LedgerSubset(tmp_path / "scored", Recipe(where="caption_words > 1"))
     assert LedgerSamples(data[1:], subset).record(0).kept == 1
 
 
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
-    assert run("score", "in", "-o", "compared", "--scores", "duplicate", "--workers", 0).status == 0
+    assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")
     [alone] = subset.shards(["in/00000.tar"])
     assert alone.kept().kept

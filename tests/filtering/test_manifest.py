@@ -17,7 +17,7 @@ from wdsflow.filtering.run_folder import ShardRecord
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")
 trees = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -105,9 +105,13 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
         (
             {"scores": {"blur": {"versions": {"pillow": "11.0"}}}},
             {"scores": {"blur": {"versions": {"pillow": "12.0"}}}},
-            'holds a score with blur by pillow "11.0"; this run has blur by pillow "12.0"',
+            'holds a measurement with blur by pillow "11.0"; this run has blur by pillow "12.0"',
         ),
-        ({"code": 3}, {"code": 4}, "holds a score with outcomes of version 3; this run has outcomes of version 4"),
+        (
+            {"code": 3},
+            {"code": 4},
+            "holds a measurement with outcomes of version 3; this run has outcomes of version 4",
+        ),
         (
             {"scores": {"flagged": {"words": [str(at) for at in range(20)]}}},
             {"scores": {"flagged": {"words": [str(at) for at in range(3, 21)]}}},
@@ -116,5 +120,5 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
     ],
 )
 def test_the_same_command_with_other_libraries_or_another_release_names_what_differs(there, asked, message):
-    run = {"kind": "score", "recipe": {}, "urls": ["0.tar"], "wdsflow": "0.1"}
+    run = {"kind": "measure", "recipe": {}, "urls": ["0.tar"], "wdsflow": "0.1"}
     assert message in str(Differs(Path("out"), {**run, **there}, {**run, **asked, "wdsflow": "0.2"}))

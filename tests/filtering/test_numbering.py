@@ -16,7 +16,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 DENSE = Recipe(where="has('x')", numbering="dense")
 
 
@@ -68,7 +68,7 @@ def test_slices_get_their_numbers_from_the_last_of_them(tmp_path: Path):
     filter_shards(source, tmp_path / "one", DENSE, HERE)
     for index in (2, 0, 1):
         assert not list((tmp_path / "slices").glob("*.tar"))
-        filter_shards(source, tmp_path / "slices", DENSE, RunOptions(workers=0, index=index, count=3))
+        filter_shards(source, tmp_path / "slices", DENSE, RunOptions(jobs=0, index=index, count=3))
     assert digests(tmp_path / "one") == digests(tmp_path / "slices")
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_ends_while_numbers_are_given_or_taken_is_taken_up_again(tmp_
 def test_restart_and_foreign_files_are_told_apart(tmp_path: Path):
     source = sparse(tmp_path / "in")
     filter_shards(source, tmp_path / "out", DENSE, HERE)
-    filter_shards(source, tmp_path / "out", Recipe(where="has('txt')"), RunOptions(workers=0, restart=True))
+    filter_shards(source, tmp_path / "out", Recipe(where="has('txt')"), RunOptions(jobs=0, restart=True))
     assert sorted(path.name for path in (tmp_path / "out").glob("*.tar")) == [
         f"part-{number}.tar" for number in range(6)
     ]

@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "filter.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", ["filter", "score", "cut"])
+@pytest.mark.parametrize("command", ["filter", "measure", "cut"])
 def test_every_option_stands_on_the_page(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])

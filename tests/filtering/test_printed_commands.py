@@ -1,4 +1,4 @@
-"""Every command that ``filter``, ``score``, ``cut`` and ``repair --caption`` print does what it is printed for when it is pasted."""
+"""Every command that ``filter``, ``measure``, ``cut`` and ``repair --caption`` print does what it is printed for when it is pasted."""
 
 import json
 import shutil
@@ -43,9 +43,9 @@ def sets(tmp_path_factory):
         shutil.copy(folder / "in" / "00000.tar", folder / "hurt" / f"1{number:04d}.tar")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert run("score", "in", "-o", "scored", "--scores", "min_side,caption_words", "--workers", 0).status == 0
+        assert run("measure", "in", "-o", "scored", "--scores", "min_side,caption_words", "--jobs", 0).status == 0
         recipe = ("--recipe", "stages.yaml", "--where", "caption_words >= 1", "--scores", "brightness")
-        assert run("filter", "in", "-o", "staged", *recipe, "--workers", 0).status == 0
+        assert run("filter", "in", "-o", "staged", *recipe, "--jobs", 0).status == 0
     return folder
 
 
@@ -71,14 +71,14 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         # What comes next after a run.
         ((*FILTER, *LARGE), 0, ["wdsflow validate out"]),
         (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["wdsflow validate 'a '\"'\"'b'\"'\"''"]),
-        (("score", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
-        (("score", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
+        (("measure", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
+        (("measure", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
         (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where true"]),
         ((*CUT,), 2, ["--where true"]),
         ((*CUT, "--where", "blur > 1"), 2, ["-o scored --scores blur", "--where 'blur > 1'"]),
         ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
         # Little was kept.
-        ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --workers 0 --explain"]),
+        ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
         ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),
         (("filter", "few", "-o", "out", "--where", "caption_words > 0"), 1, ["wdsflow inspect out/_wdsflow/quarantine/0.tar"]),
         # Some shards could not be read.
@@ -88,12 +88,12 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "hurt", "-o", "out", *LARGE, "--numbering", "dense"), 1, ["wdsflow filter @out/_wdsflow/readable.txt"]),
         (("filter", "hurt", "--dry-run", *LARGE), 1, []),
         # Captions are elsewhere.
-        (("filter", "json", "-o", "out", *WORDS), 2, ["--captions json:description"]),
-        (("filter", "json", "-o", "out", *WORDS, "--captions", "json:descriptoin"), 2, ["--captions json:description"]),
-        (("filter", "json", "-o", "out", *WORDS, "--captions", "jsn:description"), 2, ["--captions json:description"]),
+        (("filter", "json", "-o", "out", *WORDS), 2, ["--caption json:description"]),
+        (("filter", "json", "-o", "out", *WORDS, "--caption", "json:descriptoin"), 2, ["--caption json:description"]),
+        (("filter", "json", "-o", "out", *WORDS, "--caption", "jsn:description"), 2, ["--caption json:description"]),
         (("filter", "json", "-o", "out", "--where", "words(caption) > 1 and caption_words(caption='txt') > 1"), 2, ["json:desc"]),
-        (("filter", "json", "--explain", *WORDS), 2, ["--captions json:description --workers 0 --explain"]),
-        (("score", "json", "-o", "out", "--scores", "caption_words,min_side"), 2, ["--captions json:description"]),
+        (("filter", "json", "--explain", *WORDS), 2, ["--caption json:description --jobs 0 --explain"]),
+        (("measure", "json", "-o", "out", "--scores", "caption_words,min_side"), 2, ["--caption json:description"]),
         (("repair", "json", "-o", "out", "--caption", "json:descriptoin"), 2, ["--caption json:description"]),
         (("repair", "json", "-o", "out", "--caption", "jsn:description"), 2, ["--caption json:description"]),
         (("repair", "in", "-o", "out", "--caption", "json:n"), 2, ["wdsflow repair in -o out"]),
@@ -105,24 +105,24 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "in", *LARGE), 2, ["wdsflow filter in -o kept"]),
         (("filter", "in", "-o", "out", *LARGE, "--memory", "1MiB"), 2, ["--memory 672MiB"]),
         (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), 2, ["--allow-pipe"]),
-        (("score", "in", "-o", "out"), 2, ["wdsflow scores", "--scores caption_words,min_side"]),
+        (("measure", "in", "-o", "out"), 2, ["wdsflow scores", "--scores caption_words,min_side"]),
         (("scores", "minside"), 2, ["wdsflow scores min_side"]),
         (("cut", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
-        (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow score in -o in-2 --scores min_side", "--ledger in-2"]),
-        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow score in -o scores --scores min_side", "--ledger scores"]),
-        (("cut", "in", "-o", "out"), 2, ["wdsflow score in -o scores --scores min_side", "--where 'min_side >= 200'"]),
+        (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow measure in -o in-2 --scores min_side", "--ledger in-2"]),
+        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow measure in -o scores --scores min_side", "--ledger scores"]),
+        (("cut", "in", "-o", "out"), 2, ["wdsflow measure in -o scores --scores min_side", "--where 'min_side >= 200'"]),
         # A ledger that does not serve.
         ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 2, ["--recipe staged/_wdsflow/run.json", "--ledger staged-2"]),
-        (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow score json -o scored-2", "--ledger scored-2"]),
+        (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),
         # The output is not what it could be.
-        (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --workers 0 --restart", "-o scored-2"]),
+        (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --jobs 0 --restart", "-o scored-2"]),
         (("filter", "in", "-o", "in", *LARGE), 2, ["-o in-2"]),
         (("filter", "in", "-o", "file", *LARGE), 2, ["-o file-2"]),
         (("filter", "in", "-o", "file/out", *LARGE), 2, ["-o out"]),
     ],
 )  # fmt: skip
 def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands):
-    done = run(*words, *(("--workers", 0) if words[0] in {"filter", "score", "cut"} else ()))
+    done = run(*words, *(("--jobs", 0) if words[0] in {"filter", "measure", "cut"} else ()))
     assert done.status == status, done
     assert len(done.commands) == len(commands), done
     for command, part in zip(done.commands, commands, strict=True):
@@ -132,30 +132,30 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         assert "Traceback" not in done.err + again.err
 
 
-@pytest.mark.parametrize("kind", ["filter", "score", "cut"])
+@pytest.mark.parametrize("kind", ["filter", "measure", "cut"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
-    ways = {"filter": LARGE, "score": ("--scores", "width"), "cut": ("--ledger", "scored", *LARGE)}
-    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "score": ("--scores", "width", "--images", "jpg"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
+    ways = {"filter": LARGE, "measure": ("--scores", "width"), "cut": ("--ledger", "scored", *LARGE)}
+    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "measure": ("--scores", "width", "--image", "jpg"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
     words = {
         "filter": (
             "out holds a filter with --unknown quarantine (the default), --where 'min_side >= 200'; "
             "this run has --unknown drop, --where 'width > 1'"
         ),
-        "score": f"out holds a score with --images {IMAGES!r} (the default); this run has --images jpg",
+        "measure": f"out holds a measurement with --image {IMAGES!r} (the default); this run has --image jpg",
         "cut": "out holds a cut with --where 'min_side >= 200'; this run has --where 'caption_words >= 2'",
     }
-    assert run(kind, "in", "-o", "out", *ways[kind], "--workers", 0).status == 0
-    done = run(kind, "in", "-o", "out", *other[kind], "--workers", 0)
+    assert run(kind, "in", "-o", "out", *ways[kind], "--jobs", 0).status == 0
+    done = run(kind, "in", "-o", "out", *other[kind], "--jobs", 0)
     assert (done.status, done.err.splitlines()[0]) == (2, f"wdsflow: {words[kind]}")
     assert [pasted(command).status for command in done.commands[::-1]] == [0, 0]
-    done = run("cut", "in", "-o", "out", "--ledger", "scored", *LARGE, "--workers", 0)
+    done = run("cut", "in", "-o", "out", "--ledger", "scored", *LARGE, "--jobs", 0)
     assert done.status == 2
     assert f"out holds a {kind} with " in done.err
 
 
 def test_an_order_that_was_measured_can_be_run_as_it_is_printed(here):
     """Of two terms of a tier, the one that drops more samples comes first when that is known."""
-    done = run("filter", "in", "--explain", "--where", "min_side >= 2 and bytes < 2", "--workers", 0)
+    done = run("filter", "in", "--explain", "--where", "min_side >= 2 and bytes < 2", "--jobs", 0)
     measure, filtering = done.commands
     assert pasted(measure).status == 0
     assert "nothing was kept" in pasted(filtering).out
@@ -166,7 +166,7 @@ def test_an_order_that_was_measured_can_be_run_as_it_is_printed(here):
 def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
     name = "a\tb'c d\x1b"
     shutil.copytree("json", name)
-    done = run("filter", name, "-o", "out", *WORDS, "--workers", 0)
+    done = run("filter", name, "-o", "out", *WORDS, "--jobs", 0)
     (command,) = done.commands
     line = command.replace("wdsflow", f"'{sys.executable}' -m wdsflow", 1)
     shell = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, cwd=here)
@@ -175,11 +175,11 @@ def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):
 
 def test_a_run_without_any_finished_shard_leaves_its_folder_to_the_next(here):
     """The command that helps has the same output: nothing of the first may be in its way."""
-    assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--workers", 0).status == 2
+    assert run("filter", "hurt/00001.tar", "-o", "out", *LARGE, "--jobs", 0).status == 2
     assert not Path("out").exists()
     Path("mine").mkdir()
     Path("mine/note").write_text("stays")
-    done: Done = run("filter", "hurt/00001.tar", "-o", "mine", *COPIES, "--workers", 0)
+    done: Done = run("filter", "hurt/00001.tar", "-o", "mine", *COPIES, "--jobs", 0)
     assert done.status == 2
     assert [path.name for path in Path("mine").rglob("*")] == ["note"]
-    assert run("filter", "in", "-o", "mine", *LARGE, "--workers", 0).status == 0
+    assert run("filter", "in", "-o", "mine", *LARGE, "--jobs", 0).status == 0

@@ -37,7 +37,7 @@ def filtered(tmp_path: Path) -> Path:
             caption = json.dumps({"caption": f" picture\n number {key} "}).encode()
             members += [(f"{key}.jpg", image), (f"{key}.json", caption)]
         write_tar(tmp_path / "in" / f"{shard:05d}.tar", members)
-    report = filter_shards(str(tmp_path / "in"), tmp_path / "out", TRAINABLE, RunOptions(workers=0))
+    report = filter_shards(str(tmp_path / "in"), tmp_path / "out", TRAINABLE, RunOptions(jobs=0))
     assert report.total("kept") == 28
     return tmp_path / "out"
 

@@ -19,11 +19,11 @@ from tests.pictures import encoded, photo
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import versions_of
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]
 
 
@@ -104,7 +104,7 @@ def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_by
     recipe = Recipe(where=where, resize="short:100", image_format="png")
     filter_shards(source, tmp_path / "filtered", recipe, HERE)
     filter_shards(source, tmp_path / "plain", Recipe(where=where), HERE)
-    score_shards(source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE)
+    measure_shards(source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE)
     cut_shards(source, tmp_path / "cut", tmp_path / "scored", recipe, HERE)
     tars = [
         {path.name: sha256(path.read_bytes()).digest() for path in (tmp_path / name).glob("*.tar")}
@@ -119,9 +119,9 @@ def test_workers_and_stages_change_no_byte(tmp_path, where):
     from wdsflow.stages import Rename
 
     source, stages = mixed(tmp_path / "in"), (Rename({"image": "jpg;png;webp"}),)
-    recipe = Recipe(where=where, resize="200", stages=stages, images="image")
+    recipe = Recipe(where=where, resize="200", stages=stages, image="image")
     filter_shards(source, tmp_path / "one", recipe, HERE)
-    filter_shards(source, tmp_path / "two", recipe, RunOptions(workers=2))
+    filter_shards(source, tmp_path / "two", recipe, RunOptions(jobs=2))
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
     after = samples_of(tmp_path / "one")
     assert all(set(fields) in ({"image", "txt"}, {"txt"}) for fields in after.values())
@@ -162,7 +162,7 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
     write_tar(tmp_path / "in" / "9.tar", [("x.jpg", encoded(photo(364, 400), "JPEG")), ("x.txt", b"one two")])
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     wdsflow = [sys.executable, "-m", "wdsflow"]
-    scored = [*wdsflow, "score", source, "-o", tmp_path / "scored", "--scores", "blur,caption_words,duplicate"]
+    scored = [*wdsflow, "measure", source, "-o", tmp_path / "scored", "--scores", "blur,caption_words,duplicate"]
     subprocess.run(list(map(str, scored)), env=variables, check=True, capture_output=True)
     for command in (["filter"], ["cut", "--ledger", tmp_path / "scored"]):
         words = [
@@ -175,7 +175,7 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
             where,
             "--resize",
             "100",
-            "--workers",
+            "--jobs",
             "2",
         ]
         done = subprocess.run(

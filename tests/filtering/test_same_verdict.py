@@ -19,13 +19,13 @@ from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import Score, Tier
 from wdsflow.stages.scores.sample_view import View
 from wdsflow.stages.scores.score_catalog import all_scores
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 IMAGES = [picture(20, 24), picture(20, 24, 1), picture(48, 40, 2), picture(20, 24, 2, "PNG"), b"no picture", None]
 CAPTIONS = [None, b"", b"a", b" A ", b"two words", b"Two  words", b"a b c d e", b"\xff"]
 TREES = [None, b"{}", b'{"n": 1}', b'{"n": 2.5, "t": "a"}', b'{"n": 9007199254740993}', b'{"n": null}', b"{"]
@@ -86,7 +86,7 @@ def test_a_filter_keeps_what_a_cut_by_the_scores_of_all_samples_keeps(shards, wh
         for number, shard in enumerate(shards):
             write_tar(folder / f"{number}.tar", members(shard))
         calls = tuple(map(str, program_of(canonical_recipe(recipe)).scores))
-        score_shards(name, folder / "scored", Recipe(scores=calls), HERE)
+        measure_shards(name, folder / "scored", Recipe(scores=calls), HERE)
         cut_shards(name, folder / "cut", folder / "scored", recipe, HERE)
         filter_shards(name, folder / "filtered", recipe, HERE)
         cut = outcomes(folder / "cut")
@@ -107,7 +107,7 @@ def copies(tmp_path_factory):
     ]
     for number, shard in enumerate(shards):
         write_tar(folder / f"{number}.tar", members([(*sample, None) for sample in shard]))
-    score_shards(
+    measure_shards(
         str(folder),
         folder / "scored",
         Recipe(scores=("duplicate", "near_duplicate", "caption_count", "caption_words")),
@@ -174,7 +174,7 @@ def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, m
     (info / "entry_points.txt").write_text(f"[wdsflow.scores]\nperhaps = {__name__}:Perhaps\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     all_scores.cache_clear()
-    score_shards(str(copies), tmp_path / "scored", Recipe(scores=("perhaps",)), HERE)
+    measure_shards(str(copies), tmp_path / "scored", Recipe(scores=("perhaps",)), HERE)
     for unknown in ("quarantine", "keep"):
         recipe = Recipe(where="perhaps > 0", unknown=unknown)
         cut_shards(str(copies), tmp_path / f"cut-{unknown}", tmp_path / "scored", recipe, HERE)

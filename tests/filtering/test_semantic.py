@@ -1,4 +1,4 @@
-"""What means the same, sizes that are odd, and lists of images to keep away from: in score, filter and cut."""
+"""What means the same, sizes that are odd, and lists of images to keep away from: in measure, filter and cut."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ from tests.filtering.shards import digests
 from tests.pictures import encoded, photo, smooth
 from tests.shards.archives import Entry, names, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 
 
 def write(folder: Path, pictures: list[bytes | None], each: int = 10) -> str:
@@ -70,13 +70,13 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(pairs, cli
     call = f"semantic_duplicate({of}, eps=0.03)"
     filter_shards(pairs, tmp_path / "whole", Recipe(where=f"not {call}", unknown="drop"), HERE)
     stored = Recipe(scores=(f"clip_similarity({of})",), embeddings=True)
-    score_shards(pairs, tmp_path / "scored", stored, HERE)
+    measure_shards(pairs, tmp_path / "scored", stored, HERE)
 
     def never(*_: object) -> None:
         raise AssertionError("an image was given to the model again")
 
     monkeypatch.setattr("wdsflow.stages.scores.model.clip_model.ClipImage.run", never)
-    score_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
+    measure_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
     cut_shards(pairs, tmp_path / "cut", tmp_path / "scored", Recipe(where=f"not {call}", unknown="drop"), HERE)
     again = Recipe(where=f"not semantic_duplicate({of}, eps=0.9, keep='easiest')", unknown="drop")
     cut_shards(pairs, tmp_path / "one", tmp_path / "scored", again, HERE)
@@ -95,7 +95,7 @@ def test_only_samples_that_stay_are_given_to_the_model(pairs, clip, tmp_path):
 def test_workers_change_no_byte(pairs, clip, tmp_path):
     recipe = Recipe(where=f"not semantic_duplicate(model={clip!r}, pretrained='', eps=0.03)", unknown="keep")
     filter_shards(pairs, tmp_path / "one", recipe, HERE)
-    filter_shards(pairs, tmp_path / "two", recipe, RunOptions(workers=2, device="cpu"))
+    filter_shards(pairs, tmp_path / "two", recipe, RunOptions(jobs=2, device="cpu"))
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
@@ -132,7 +132,7 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     reference = write(tmp_path / "reference", [encoded(own[number], "JPEG") for number in (3, 17, 29, 5, 6)])
     source = write(tmp_path / "in", [encoded(smooth(180, 160, 100 + seed), "JPEG") for seed in range(27)] + copies)
     listed = run(
-        "score", reference, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "hashes.npz"
+        "measure", reference, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "hashes.npz"
     )
     assert "5 samples listed" in listed.out
     done = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "hashes.npz")
@@ -143,7 +143,7 @@ def test_a_list_of_pictures_removes_their_copies_and_nothing_else(tmp_path):
     run("filter", source, "-o", tmp_path / "near", "--where", where)
     assert keys(tmp_path / "near") == {27, 28, 29}
     # A changed list is noticed.
-    run("score", source, "-o", tmp_path / "others", "--scores", "phash", "--export", tmp_path / "hashes.npz")
+    run("measure", source, "-o", tmp_path / "others", "--scores", "phash", "--export", tmp_path / "hashes.npz")
     changed = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "hashes.npz")
     assert "3  dropped" not in changed.out
 
@@ -158,13 +158,13 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
         "--embeddings",
         "--device",
         "cpu",
-        "--workers",
+        "--jobs",
         "0",
         "--export",
         file,
     )
     reference = write(tmp_path / "reference", [encoded(smooth(96, 72, seed), "JPEG", quality=95) for seed in (1, 2)])
-    assert "2 samples listed" in run("score", reference, "-o", tmp_path / "scores", *words).out
+    assert "2 samples listed" in run("measure", reference, "-o", tmp_path / "scores", *words).out
     where = f"embedding_distance({of}, file='{file}') > 0.03"
     run(
         "filter",
@@ -175,15 +175,13 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
         where,
         "--device",
         "cpu",
-        "--workers",
+        "--jobs",
         "0",
         "--unknown",
         "keep",
     )
     assert set(range(25)) - keys(tmp_path / "out") == {1, 2, 21, 22}
-    near = run(
-        "filter", pairs, "-o", tmp_path / "near", "--near", file, "--device", "cpu", "--workers", "0", "--dry-run"
-    )
+    near = run("filter", pairs, "-o", tmp_path / "near", "--near", file, "--device", "cpu", "--jobs", "0", "--dry-run")
     assert "embedding_distance(" in near.out
     other = tiny_models.clip(tmp_path / "other", preprocess={"mean": [0.1, 0.2, 0.3]})
     wrong = run(
@@ -195,7 +193,7 @@ def test_a_list_of_embeddings_is_for_its_model_only(pairs, clip, tmp_path):
         where.replace(clip, other),
         "--device",
         "cpu",
-        "--workers",
+        "--jobs",
         "0",
     )
     assert wrong.status == 2
@@ -210,12 +208,14 @@ def test_what_is_no_list_is_refused_with_the_command_that_makes_one(tmp_path):
     assert "--scores phash --export hashes.npz" in bad.err
     missing = run("filter", source, "-o", tmp_path / "out", "--near", tmp_path / "none.npz")
     assert missing.status == 2
-    lacking = run("score", source, "-o", tmp_path / "scores", "--scores", "blur", "--export", tmp_path / "hashes.npz")
+    lacking = run("measure", source, "-o", tmp_path / "scores", "--scores", "blur", "--export", tmp_path / "hashes.npz")
     assert lacking.status == 2
     assert "add phash to --scores" in lacking.err
-    keys_only = run("score", source, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "keys.txt")
+    keys_only = run(
+        "measure", source, "-o", tmp_path / "scores", "--scores", "phash", "--export", tmp_path / "keys.txt"
+    )
     assert keys_only.status == 2
-    assert "score writes hashes.npz" in keys_only.err
+    assert "measure writes hashes.npz" in keys_only.err
 
 
 def test_odd_sizes_are_those_of_cleanvision(tmp_path):

@@ -19,15 +19,15 @@ from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import command
 from wdsflow.filtering.merge_slices import NotDone, merge_slices
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.records.run_state import StateFile, read_states
 from wdsflow.records.run_status import NoRun, RunStatus, statuses
 from wdsflow.records.store_lock import STALE
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 LARGE = Recipe(where="min_side >= 200")
-WORDS = ("filter", "in", "-o", "out", "--where", "min_side >= 200", "--workers", 0, "--shard-count", 3)
+WORDS = ("filter", "in", "-o", "out", "--where", "min_side >= 200", "--jobs", 0, "--shard-count", 3)
 
 
 @pytest.fixture
@@ -187,13 +187,13 @@ def test_slices_of_other_machines_live_while_they_beat(folder: Path):
 
 
 def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folder: Path):
-    score_shards("in", "one", Recipe(scores=("caption_words", "bytes")), HERE)
+    measure_shards("in", "one", Recipe(scores=("caption_words", "bytes")), HERE)
     for index in range(2):
-        score_shards("in", "out", Recipe(scores=("caption_words",)), replace(HERE, index=index, count=2))
+        measure_shards("in", "out", Recipe(scores=("caption_words",)), replace(HERE, index=index, count=2))
     more = Recipe(scores=("bytes",))
-    score_shards("in", "out", more, replace(HERE, index=1, count=2))
+    measure_shards("in", "out", more, replace(HERE, index=1, count=2))
     assert [each.phase for each in status().slices] == ["missing", "done"]
-    score_shards("in", "out", more, replace(HERE, index=0, count=2))
+    measure_shards("in", "out", more, replace(HERE, index=0, count=2))
     assert status().merged
     merge_slices(Path("out"))
     cut = Recipe(where="caption_words > 2 and bytes > 1")

@@ -14,7 +14,7 @@ from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.filtering.where.tokens import WhereError
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 
 
 def test_another_spelling_is_the_same_recipe_to_the_last_byte(tmp_path: Path):

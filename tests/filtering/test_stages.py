@@ -13,12 +13,12 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 JPG = picture(64, 64)
 
 
@@ -72,7 +72,7 @@ def test_members_are_renamed_removed_and_added_in_tars_of_every_form(tmp_path: P
             info.size, info.mtime = len(data), 1_700_000_000
             tar.addfile(info, io.BytesIO(data))
     stages = (Rename({"image": "jpg;png"}), Drop("cls"), JsonText("alt"), CleanText())
-    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=stages, images="image"), HERE)
+    report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(stages=stages, image="image"), HERE)
     assert report.total("kept") == 3
     assert kept_of(tmp_path / "out") == [
         (f"{key}{number}.{field}", data)
@@ -126,7 +126,7 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
 def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     filter_shards(source, tmp_path / "filter", WHERE, HERE)
-    score_shards(source, tmp_path / "scores", Recipe(stages=STAGES, scores=("min_side", "caption_words")), HERE)
+    measure_shards(source, tmp_path / "scores", Recipe(stages=STAGES, scores=("min_side", "caption_words")), HERE)
     report = cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where=WHERE.where), HERE)
     assert (tmp_path / "cut/0.tar").read_bytes() == (tmp_path / "filter/0.tar").read_bytes()
     assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
@@ -153,7 +153,7 @@ def test_any_number_of_workers_writes_the_same_bytes_with_stages(tmp_path: Path)
     for number in range(3):
         samples(tmp_path / "in" / f"{number}.tar")
     filter_shards(str(tmp_path / "in"), tmp_path / "one", WHERE, HERE)
-    filter_shards(str(tmp_path / "in"), tmp_path / "two", WHERE, RunOptions(workers=2))
+    filter_shards(str(tmp_path / "in"), tmp_path / "two", WHERE, RunOptions(jobs=2))
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
 
 
@@ -266,7 +266,7 @@ def test_a_mistake_in_a_recipe_is_told_with_its_own_line(tmp_path: Path, text, m
 @pytest.mark.parametrize("text", ["blur > 3", "blur(", "'a'", "blur+width", "not blur", "key is null"])
 def test_what_is_no_score_is_not_taken_for_one(text):
     with pytest.raises(ValueError, match="is not the name of a score"):
-        score_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
+        measure_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
 
 
 def test_commas_in_the_settings_of_a_score_do_not_part_it():
@@ -288,7 +288,7 @@ def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger
     write_tar(tmp_path / "0.tar", members, tarfile.GNU_FORMAT)
     source, scores = str(tmp_path / "0.tar"), ("json_text('a')", "key", "duplicate")
     filter_shards(source, tmp_path / "out", Recipe(where=where), HERE)
-    score_shards(source, tmp_path / "scored", Recipe(scores=scores), HERE)
+    measure_shards(source, tmp_path / "scored", Recipe(scores=scores), HERE)
     cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=where), HERE)
     for folder in ("out", "cut"):
         assert [name for name, _ in kept_of(tmp_path / folder)] == ["\udcfe1.jpg", "\udcfe1.json"]

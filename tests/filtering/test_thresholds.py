@@ -46,12 +46,12 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made)
         for words in (
-            ("score", "in", "-o", "scored", "--scores", numbers),
-            ("score", "in", "-o", "staged", "--scores", numbers, "--recipe", "recipe.yaml"),
+            ("measure", "in", "-o", "scored", "--scores", numbers),
+            ("measure", "in", "-o", "staged", "--scores", numbers, "--recipe", "recipe.yaml"),
             ("filter", "in", "-o", "kept", "--where", kept),
             ("filter", "in", "-o", "share", "--where", "min_side >= 100", "--keep", "json_number('n') top 30% of kept"),
         ):
-            assert run(*words, "--workers", 0).status in (0, 1), words
+            assert run(*words, "--jobs", 0).status in (0, 1), words
     return made
 
 
@@ -75,11 +75,11 @@ def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, na
         for least, count, _ in KEEPS.findall(about):
             assert where is not None, about
             asked = re.sub(r"> [^>]*$", f"> {least}", where[1])
-            cut = run("cut", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--workers", 0)
+            cut = run("cut", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0)
             assert f" {count}  kept" in cut.out, (asked, count, cut)
             promises += 1
         for count, command in CUTS.findall(about):
-            assert f" {count}  kept" in pasted(f"{command} --workers 0").out, command
+            assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
             promises += 1
     assert promises >= 7 * len(names)
 
@@ -105,12 +105,12 @@ def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
     """The run did not look at the width of small images, and no part of its predicate says which these are."""
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=2, samples=12)
-    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or width > 70", "--workers", 0)
+    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or width > 70", "--jobs", 0)
     shown = run("scores", "--ledger", "kept", "width")
     assert "not computed" in shown.out
     assert not KEEPS.search(shown.out)
     (command,) = shown.commands
-    assert pasted(f"{command} --workers 0").status == 0
+    assert pasted(f"{command} --jobs 0").status == 0
     assert KEEPS.search(run("scores", "--ledger", "kept-all", "width").out)
 
 
@@ -136,18 +136,18 @@ def test_infinite_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_pat
     numbers = ["-Infinity"] * 10 + ["1", "2", "3"] + ["Infinity"] * 10
     members = [(f"{place}.json", f'{{"n": {number}}}'.encode()) for place, number in enumerate(numbers)]
     write_tar(tmp_path / "in.tar", members)
-    assert run("score", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--workers", 0).status == 0
+    assert run("measure", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--jobs", 0).status == 0
     shown = run("scores", "--ledger", "scored")
     assert "inf keeps" not in shown.out
     assert "-inf ######################################## 10" in shown.out
     assert "Warning" not in shown.err + capfd.readouterr().err
     for count, command in CUTS.findall(shown.out):
-        assert f" {count}  kept" in pasted(f"{command} --workers 0").out, command
+        assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
 
 
 def test_where_small_values_are_good_the_page_is_named_instead_of_a_wrong_threshold(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    words = ("score", "in", "-o", "ranked", "--scores", 'rank_percent("min_side"),min_side', "--workers", 0)
+    words = ("measure", "in", "-o", "ranked", "--scores", 'rank_percent("min_side"),min_side', "--jobs", 0)
     assert run(*words).status == 0
     shown = run("scores", "--ledger", "ranked", "rank_percent")
     assert shown.commands == ["wdsflow report ranked"]
@@ -171,7 +171,7 @@ def test_bars_with_outliers_are_open_and_equal_values_explain_a_share_that_is_fa
     words = [40, 40, 40, *range(40, 70), *[80] * 100, *range(90, 120), 4000, 5000, 6000]
     parts = [(f"{at:04d}.txt", b"word " * count) for at, count in enumerate(words)]
     write_tar(tmp_path / "in" / "0.tar", parts)
-    run("score", "in", "-o", "scored", "--scores", "caption_words", "--workers", 0)
+    run("measure", "in", "-o", "scored", "--scores", "caption_words", "--jobs", 0)
     lines = run("scores", "--ledger", "scored", "caption_words").out.splitlines()
     bars = [line.partition("#")[0].split() for line in lines if re.search(" #+ ", line)]
     (first, *_), last = bars[0], bars[-1]

@@ -1,4 +1,4 @@
-"""Wrong uses of ``filter``, ``score`` and ``cut``: a message, status 2, nothing written, and a next step that works."""
+"""Wrong uses of ``filter``, ``measure`` and ``cut``: a message, status 2, nothing written, and a next step that works."""
 
 import os
 import shutil
@@ -37,8 +37,8 @@ def sets(tmp_path_factory):
         (folder / name).write_text(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        words = ("--scores", "min_side,duplicate", "--workers", 0)
-        assert [run("score", name, "-o", f"{name}-scores", *words).status for name in ("in", "changed")] == [0, 0]
+        words = ("--scores", "min_side,duplicate", "--jobs", 0)
+        assert [run("measure", name, "-o", f"{name}-scores", *words).status for name in ("in", "changed")] == [0, 0]
     for number in range(2):
         write_tar(folder / "changed" / f"{number:05d}.tar", entries(8 + number, 4))
     return folder
@@ -72,7 +72,7 @@ def check(done: Done, message: str) -> None:
 
 
 FILTER = ("filter", "in", "-o", "out")
-SCORE = ("score", "in", "-o", "out")
+SCORE = ("measure", "in", "-o", "out")
 CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
 
 
@@ -90,7 +90,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         (("filter", "@none.txt", "-o", "out", *LARGE), "the list cannot be read: No such file"),
         (("filter", "@list.txt", "-o", "out", *LARGE), "the list is empty"),
         (("filter", "bad/page.tar", "-o", "out", *LARGE), "here/bad/page.tar: not a tar: looks like HTML page\n"),
-        (("score", "bad/page.tar", "-o", "out", "--scores", "duplicate"), "here/bad/page.tar: not a tar: looks like HTML page\n"),
+        (("measure", "bad/page.tar", "-o", "out", "--scores", "duplicate"), "here/bad/page.tar: not a tar: looks like HTML page\n"),
         (("filter", "bad/nothing.tar", "-o", "out", *LARGE), "here/bad/nothing.tar: empty file\n"),
         (("filter", "bad/fifo.tar", "-o", "out", *LARGE), "here/bad/fifo.tar: is not a regular file\n"),
         (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), "pipe: urls run shell commands"),
@@ -105,9 +105,9 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, "--where", "near_duplicate(distance=99)"), "must be from 0 to 10"),
         ((*FILTER, "--where", "near_duplicate(among='mine')"), "is not one of 'all', 'kept'"),
         ((*FILTER, "--where", "blur(sise=3) > 1"), "blur has no setting 'sise'"),
-        ((*FILTER, *LARGE, "--captions", "jsn:"), "'jsn:' is not of the form json:FIELD"),
-        ((*FILTER, *LARGE, "--captions", "json:title"), "no sample has a caption in json:title"),
-        ((*FILTER, *LARGE, "--images", ""), "'' names no field"),
+        ((*FILTER, *LARGE, "--caption", "jsn:"), "'jsn:' is not of the form json:FIELD"),
+        ((*FILTER, *LARGE, "--caption", "json:title"), "no sample has a caption in json:title"),
+        ((*FILTER, *LARGE, "--image", ""), "'' names no field"),
         ((*FILTER, *LARGE, "--image-memory", "much"), "much"),
         ((*FILTER, *LARGE, "--embeddings"), "add clip_similarity"),
         ((*FILTER, *LARGE, "--recipe", "none.yaml"), "none.yaml: No such file"),
@@ -143,7 +143,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
     ],
 )  # fmt: skip
 def test_a_wrong_use_is_one_message_status_2_and_nothing_else(here, words, message):
-    check(run(*words, "--workers", 0), message)
+    check(run(*words, "--jobs", 0), message)
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def test_a_wrong_value_is_reported_with_its_option_before_anything_is_read(here,
         ("page.tar", "not a tar"),
     ],
 )
-@pytest.mark.parametrize("where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--captions", "auto")])
+@pytest.mark.parametrize("where", [LARGE, ("--where", "caption_words > 1 and not duplicate", "--caption", "auto")])
 def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, message, where):
     pytest.importorskip("aiohttp")
     with http_server({"page.tar": b"<html>sign in</html>"}) as (url, _):
         address = f"{url}/{name}" if name != "closed" else "http://127.0.0.1:1/0.tar"
-        check(run("filter", address, "-o", "out", *where, "--workers", 0), f"nothing could be filtered: {address}: ")
-        assert message in run("filter", address, "-o", "out", *where, "--workers", 0).err
+        check(run("filter", address, "-o", "out", *where, "--jobs", 0), f"nothing could be filtered: {address}: ")
+        assert message in run("filter", address, "-o", "out", *where, "--jobs", 0).err
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, 
         ("in", "is an input: choose another folder for the output"),
         ("file", "file is a file: choose a folder for the output"),
         ("file/out", "cannot write: Not a directory: file/out/_wdsflow"),
-        ("in-scores", "in-scores holds a score with --scores "),
+        ("in-scores", "in-scores holds a measurement with --scores "),
         ("others", "others/00000.tar exists already, and no run wrote it: choose another folder"),
         ("https://host/out", "https://host/out is not a local folder"),
         ("x" * 300, "cannot write: File name too long"),
@@ -193,7 +193,7 @@ def test_an_output_that_cannot_be_is_refused_and_stays_as_it_is(here, out, messa
     Path("others").mkdir()
     Path("others/00000.tar").write_bytes(b"precious")
     before = sorted(path for path in Path().rglob("*") if not path.name.startswith("lock"))
-    done = run("filter", "in", "-o", out, *LARGE, "--workers", 0)
+    done = run("filter", "in", "-o", out, *LARGE, "--jobs", 0)
     assert sorted(path for path in Path().rglob("*") if not path.name.startswith("lock")) == before
     check(done, message)
     assert Path("others/00000.tar").read_bytes() == b"precious"
@@ -201,24 +201,24 @@ def test_an_output_that_cannot_be_is_refused_and_stays_as_it_is(here, out, messa
 
 def test_an_output_inside_of_the_input_is_none_of_the_shards(here):
     for _ in range(2):
-        assert run("filter", "in", "-o", "in/out", *LARGE, "--workers", 0).status == 0
-    done = run("filter", "in/**/*.tar", "-o", "in/out", *LARGE, "--workers", 0)
+        assert run("filter", "in", "-o", "in/out", *LARGE, "--jobs", 0).status == 0
+    done = run("filter", "in/**/*.tar", "-o", "in/out", *LARGE, "--jobs", 0)
     assert "in/out holds a filter with 2 shards; this run has 4 shards, among them in/out/00000.tar" in done.err
 
 
 def test_a_second_run_at_the_same_time_is_refused(here):
-    assert run("filter", "in", "-o", "busy", *LARGE, "--workers", 0).status == 0
+    assert run("filter", "in", "-o", "busy", *LARGE, "--jobs", 0).status == 0
     with Lock(Path("busy/_wdsflow/lock")):
-        done = run("filter", "in", "-o", "busy", *LARGE, "--workers", 0)
+        done = run("filter", "in", "-o", "busy", *LARGE, "--jobs", 0)
         check(done, "another run works in busy; wait for it or stop it")
     assert len(done.commands) == 1
 
 
 DISKS = """
 mount -t tmpfs -o size=40k none "$1/disk"
-echo one; "$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where 'min_side >= 1' --workers 0; echo "status $?"
+echo one; "$2" -m wdsflow filter "$1/in" -o "$1/disk/out" --where 'min_side >= 1' --jobs 0; echo "status $?"
 mount -o remount,ro,size=40k "$1/disk"
-echo two; "$2" -m wdsflow filter "$1/in" -o "$1/disk/other" --where 'min_side >= 1' --workers 0; echo "status $?"
+echo two; "$2" -m wdsflow filter "$1/in" -o "$1/disk/other" --where 'min_side >= 1' --jobs 0; echo "status $?"
 """
 
 

@@ -13,7 +13,7 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.filtering.deciding import model_windows as modelled
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching import runner
 
@@ -60,7 +60,7 @@ def samples():
 def ledger(folder, name, some, scores):
     fields = [(key, field, data) for key, image, text in some for field, data in (("jpg", image), ("txt", text))]
     write_tar(folder / f"{name}.tar", [(f"{key}.{field}", data) for key, field, data in fields])
-    score_shards(str(folder / f"{name}.tar"), folder / name, Recipe(scores=scores), RunOptions(workers=0, device="cpu"))
+    measure_shards(str(folder / f"{name}.tar"), folder / name, Recipe(scores=scores), RunOptions(jobs=0, device="cpu"))
     rows = pq.read_table(folder / name / f"_wdsflow/ledger/{name}.parquet").to_pylist()
     return {row["key"]: {column: row[column] for column in row if "(" in column} for row in rows}
 

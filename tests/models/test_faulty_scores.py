@@ -11,10 +11,10 @@ pytest.importorskip("torch", reason="torch is not installed")
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.outcomes import BrokenRunError
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, score_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 ONE_BAD = [f"a caption {number}" if number != 7 else "a bad caption" for number in range(20)]
 
 
@@ -71,7 +71,7 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
     for number in range(3):
         source = captioned(tmp_path / f"in/{number}.tar", [f"bad {each}" for each in range(150)])
     source = str(tmp_path / "in")
-    options = RunOptions(workers=workers, device="cpu")
+    options = RunOptions(jobs=workers, device="cpu")
     with pytest.raises(BrokenRunError, match=r"failed for each of the first 100 samples\. .* At 000") as raised:
         filter_shards(source, tmp_path / "out", Recipe(where=f"{score} >= 1"), options)
     assert str(raised.value).count("Error: ") == 1  # the class once, then the text
@@ -79,7 +79,7 @@ def test_a_score_that_fails_for_all_samples_ends_the_run_by_its_name(tmp_path, s
     assert not list((tmp_path / "out").glob("*.tar"))
     assert not list((tmp_path / "out").rglob("quarantine/*"))
     with pytest.raises(BrokenRunError):
-        score_shards(source, tmp_path / "scores", Recipe(scores=(score,)), options)
+        measure_shards(source, tmp_path / "scores", Recipe(scores=(score,)), options)
 
 
 def test_small_shards_are_told_together_and_are_not_done(tmp_path):

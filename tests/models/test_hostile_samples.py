@@ -16,7 +16,7 @@ from tests.pictures import encoded, noise, photo, usual_images
 from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import make_score
 from wdsflow.stages.scores.model.model_score import ModelScore
@@ -114,8 +114,8 @@ def test_each_score_has_a_value_or_a_reason_for_each_sample_and_the_run_ends(tmp
     pairs = enumerate(samples.values())
     write_tar(tmp_path / "0.tar", [(f"{number:02d}.{end}", data) for number, both in pairs for end, data in zip(("jpg", "txt"), both, strict=True)])  # fmt: skip
     asked = calls(tmp_path)
-    report = score_shards(
-        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=tuple(asked)), RunOptions(workers=0, device="cpu")
+    report = measure_shards(
+        str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=tuple(asked)), RunOptions(jobs=0, device="cpu")
     )
     assert report.total("samples") == len(samples)
     rows = pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()

@@ -19,7 +19,7 @@ from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 
 SHARDS, SAMPLES = 4, 100
-RUN = RunOptions(workers=2, device="cpu")
+RUN = RunOptions(jobs=2, device="cpu")
 
 
 @pytest.fixture

@@ -25,13 +25,13 @@ from tests.models import own
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.outcomes import MOST
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards, score_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.memory.batching.attempt import POISONED, Failure
 from wdsflow.models.loaded import LoadedModels, ModelError
 from wdsflow.models.processes import ModelProcesses, RemoteModels
 
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 OWN_MODULE = """
 from dataclasses import dataclass
 from wdsflow.stages.scores.model.model_score import BatchScore
@@ -78,7 +78,7 @@ def test_one_model_serves_all_workers_and_the_bytes_are_those_of_one_process(tmp
     loaded.mkdir()
     monkeypatch.setenv("LOADED", str(loaded))
     recipe = Recipe(where="letters >= 9")
-    filter_shards(source, tmp_path / "many", recipe, RunOptions(workers=3, device="cpu"))
+    filter_shards(source, tmp_path / "many", recipe, RunOptions(jobs=3, device="cpu"))
     assert len(list(loaded.iterdir())) == 1
     filter_shards(source, tmp_path / "one", recipe, HERE)
     many, one = digests(tmp_path / "many"), digests(tmp_path / "one")
@@ -110,7 +110,7 @@ def test_a_score_that_works_for_one_sample_is_not_called_broken_by_many_others(t
 
 def test_the_output_of_one_model_is_the_item_of_another(tmp_path):
     source = captioned(tmp_path / "0.tar", ["a house", "unfit", "bcd", "a house"])
-    score_shards(source, tmp_path / "out", Recipe(scores=("letters", "vowels_of_upper")), HERE)
+    measure_shards(source, tmp_path / "out", Recipe(scores=("letters", "vowels_of_upper")), HERE)
     rows = ledger(tmp_path / "out", "0")
     assert [row["vowels_of_upper"] for row in rows] == [4, None, 0, 4]
     assert [row["letters"] for row in rows] == [6, 5, 3, 6]
@@ -140,7 +140,7 @@ def test_a_process_that_dies_at_an_item_is_replaced_and_the_item_put_aside(tmp_p
     texts[7] = "deadly caption"
     source = captioned(tmp_path / "0.tar", texts)
     recipe = Recipe(where='brittle(kills="deadly") >= 1')
-    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
+    report = filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"))
     rows = ledger(tmp_path / "out", "0")
     assert [row["sample"] for row in rows if row["outcome"] == "quarantined"] == [7]
     assert rows[7]["error"] == POISONED
@@ -207,8 +207,8 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
     source = captioned(tmp_path / "0.tar", ["a"])
     for workers in (0, 1):
         with pytest.raises(ModelError, match="does not fit"):
-            score_shards(
-                source, tmp_path / "out", Recipe(scores=("sized(most=10)",)), RunOptions(workers=workers, device="cpu")
+            measure_shards(
+                source, tmp_path / "out", Recipe(scores=("sized(most=10)",)), RunOptions(jobs=workers, device="cpu")
             )
 
 
@@ -221,9 +221,9 @@ def test_a_score_that_returns_too_few_values_is_told_by_name():
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_cap_that_cannot_be_is_told_before_anything_is_loaded(tmp_path, workers):
     source = captioned(tmp_path / "0.tar", ["a"])
-    options = RunOptions(workers=workers, device="cpu", gpu_memory="8GiB")
+    options = RunOptions(jobs=workers, device="cpu", gpu_memory="8GiB")
     with pytest.raises(ModelError, match=r"^'8GiB' caps the memory of a GPU; the device is the CPU$"):
-        score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), options)
+        measure_shards(source, tmp_path / "out", Recipe(scores=("letters",)), options)
 
 
 @pytest.mark.deep
@@ -232,7 +232,7 @@ def test_a_model_that_ends_its_program_costs_its_sample(tmp_path):
     for workers in (0, 1):
         out = tmp_path / f"out{workers}"
         report = filter_shards(
-            source, out, Recipe(where='brittle(leaves="leaves") >= 1'), RunOptions(workers=workers, device="cpu")
+            source, out, Recipe(where='brittle(leaves="leaves") >= 1'), RunOptions(jobs=workers, device="cpu")
         )
         assert (report.total("kept"), report.merged("quarantined")) == (2, {"raised-SystemExit": 1})
 
@@ -261,10 +261,10 @@ def test_a_model_that_cannot_be_loaded_is_told_before_the_first_shard(tmp_path):
     source = captioned(tmp_path / "0.tar", ["a"])
     recipe = Recipe(scores=('brittle(fails="load")',))
     with pytest.raises(ModelError, match=r"^brittle cannot be loaded: ValueError: no weights"):
-        score_shards(source, tmp_path / "out", recipe, RunOptions(workers=1, device="cpu"))
+        measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"))
     assert not list((tmp_path / "out").rglob("*.parquet"))
     with pytest.raises(ValueError, match="cuda"):
-        score_shards(source, tmp_path / "out2", Recipe(scores=("letters",)), RunOptions(workers=1, device="cuda:7"))
+        measure_shards(source, tmp_path / "out2", Recipe(scores=("letters",)), RunOptions(jobs=1, device="cuda:7"))
 
 
 def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
@@ -273,7 +273,7 @@ def test_no_model_process_outlives_a_run_that_is_killed(tmp_path):
     child = os.fork()
     if not child:
         os.setsid()
-        score_shards(source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(workers=1, device="cpu"))
+        measure_shards(source, tmp_path / "out", Recipe(scores=("letters",)), RunOptions(jobs=1, device="cpu"))
         os._exit(0)
     while not (found := psutil.Process(child).children(recursive=True)):
         time.sleep(0.05)

@@ -13,11 +13,11 @@ from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.outcomes import BrokenRunError
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import View
 
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 KINDS = {
     "odd_plain": "score()",
     "odd_pixels": "of()",
@@ -63,7 +63,7 @@ def test_values_of_python_numpy_and_torch_are_numbers(tmp_path):
         f'odd_batch(gives="int", together="{each}")' for each in ("tuple", "generator", "(n,)", "(n, 1)", "squeezed")
     ]
     asked = (*calls("int", "numpy", "numpy 0-d", "numpy 1", "torch 0-d", "torch half"), *shapes)
-    score_shards(source, tmp_path / "out", Recipe(scores=asked), HERE)
+    measure_shards(source, tmp_path / "out", Recipe(scores=asked), HERE)
     (row,) = ledger(tmp_path / "out")
     assert row["failed"] is None
     assert {name: row[name] for name in asked} == dict.fromkeys(asked, 3.0)
@@ -71,7 +71,7 @@ def test_values_of_python_numpy_and_torch_are_numbers(tmp_path):
 
 def test_what_is_no_single_value_is_refused_by_what_it_is(tmp_path):
     source = shard(tmp_path / "0.tar")
-    score_shards(source, tmp_path / "out", Recipe(scores=calls(*REFUSED)), HERE)
+    measure_shards(source, tmp_path / "out", Recipe(scores=calls(*REFUSED)), HERE)
     rows = ledger(tmp_path / "out")
     assert rows
     for row in rows:
@@ -98,7 +98,7 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
     members = [("a.0.png", PICTURE), ("a.1.png", PICTURE), ("a.json", json.dumps({"texts": ["x", "y", "z"]}).encode())]
     write_tar(tmp_path / "0.tar", members)
     asked = calls("int", "pair")
-    score_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=asked, captions="json:texts"), HERE)
+    measure_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=asked, caption="json:texts"), HERE)
     (row,) = ledger(tmp_path / "out")
     several = json.loads(row["several"])
     assert several.pop('odd_pixels(gives="int")') == several.pop('odd_batch(gives="int")') == [3, 3]
@@ -134,7 +134,7 @@ def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together,
 def test_a_score_that_returns_none_for_a_hundred_samples_ends_the_run(tmp_path, call):
     said = f"TypeError: {KINDS[call.partition('(')[0]]} returned None"
     with pytest.raises(BrokenRunError) as raised:
-        score_shards(shard(tmp_path / "0.tar", 120), tmp_path / "out", Recipe(scores=(call,)), HERE)
+        measure_shards(shard(tmp_path / "0.tar", 120), tmp_path / "out", Recipe(scores=(call,)), HERE)
     assert "failed for each of the first 100 samples" in str(raised.value)
     assert str(raised.value).count("TypeError") == 1
     assert said in str(raised.value)
@@ -145,7 +145,7 @@ def test_a_comparison_that_fails_is_told_by_its_score(tmp_path):
     with pytest.raises(
         BrokenRunError, match=r"^odd_dataset\(gives=\"raise\"\): resolve\(\) raised KeyError: 'weights'$"
     ):
-        score_shards(shard(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
+        measure_shards(shard(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
 
 
 def test_a_custom_score_of_pairs_gets_the_first_image_with_each_caption():

@@ -12,10 +12,10 @@ from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow.filtering.page.run_page import run_page
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 SCORES = ("blur", "caption_words", "min_side", "aspect_ratio", "duplicate", "format", "caption")
 HOSTILE = '</script><script>alert(1)</script><img src="http://example.invalid/x" onerror="alert(2)">{{ 7 * 7 }}\x1b[31m'
 
@@ -32,7 +32,7 @@ def shards(folder: Path) -> str:
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("page")
-    score_shards(shards(folder / "in"), folder / "out", Recipe(scores=SCORES), HERE)
+    measure_shards(shards(folder / "in"), folder / "out", Recipe(scores=SCORES), HERE)
     return folder
 
 
@@ -60,7 +60,7 @@ def state(opened: Opened) -> tuple[int, str]:
 
 def kept(folder: Path, where: str, unknown: Any = "quarantine") -> int:
     report = cut_shards(
-        str(folder / "in"), folder / "tried", folder / "out", Recipe(where=where, unknown=unknown), RunOptions(workers=0, dry_run=True)
+        str(folder / "in"), folder / "tried", folder / "out", Recipe(where=where, unknown=unknown), RunOptions(jobs=0, dry_run=True)
     )  # fmt: skip
     return report.total("kept")
 
@@ -182,7 +182,7 @@ def test_it_begins_with_the_predicate_of_the_run_and_says_what_was_not_computed(
         )
         move(opened, number, "low", 0)
         assert opened.page.is_visible("#pending")
-        assert f"wdsflow score {tmp_path}/in/" in (opened.page.text_content("#pending") or "")
+        assert f"wdsflow measure {tmp_path}/in/" in (opened.page.text_content("#pending") or "")
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(chr
         ]
         write_tar(tmp_path / "in" / f"{shard}.tar", members)
     scores = Recipe(scores=("json_number('n')", "caption_words"))
-    score_shards(str(tmp_path / "in"), tmp_path / "out", scores, HERE)
+    measure_shards(str(tmp_path / "in"), tmp_path / "out", scores, HERE)
     path = tmp_path / "report.html"
     path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
     with Opened(chromium, path) as opened:
@@ -278,13 +278,13 @@ def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(
     (tmp_path / "in").mkdir()
     members = [(f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode()) for place in range(30)]
     write_tar(tmp_path / "in" / "it's.tar", members)
-    recipe = Recipe(where="json_number('n') > 20 and caption_words > 2", captions="json:a")
+    recipe = Recipe(where="json_number('n') > 20 and caption_words > 2", caption="json:a")
     filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)
     path = tmp_path / "report.html"
     path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
     with Opened(chromium, path) as opened:
         move(opened, 0, "low", 0)
         assert (opened.page.text_content("#kept") or "").startswith("at least ")
-        command = f"wdsflow score {(opened.page.text_content('#pending') or '').partition('wdsflow score ')[2]}"
-    assert pasted(f"{command} --workers 0").status == 0
+        command = f"wdsflow measure {(opened.page.text_content('#pending') or '').partition('wdsflow measure ')[2]}"
+    assert pasted(f"{command} --jobs 0").status == 0
     assert '"captions": "json:a"' in (tmp_path / "out-scores/_wdsflow/run.json").read_text()

@@ -189,7 +189,7 @@ def test_shards_before_the_dashes_are_named_after_them(tmp_path: Path):
     assert "shards are named after --, by --train-data" in done.errors
     (again,) = commands(done.errors.partition("Error: ")[2])
     assert "Forecast" in paste(again, tmp_path).out
-    expanded = run(["train", "even/00000.tar", "even/00001.tar", "--", "--workers", "1"], tmp_path)
+    expanded = run(["train", "even/00000.tar", "even/00001.tar", "--", "--jobs", "1"], tmp_path)
     assert "put a pattern in quotes" in expanded.errors
 
 

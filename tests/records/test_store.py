@@ -103,7 +103,7 @@ def repaired(out, shards, **options):
 
 
 def filtered(out, shards, where, **options):
-    filter_shards(str(shards), out, Recipe(where=where, numbering="dense"), RunOptions(workers=0, **options))
+    filter_shards(str(shards), out, Recipe(where=where, numbering="dense"), RunOptions(jobs=0, **options))
 
 
 def nothing(_):

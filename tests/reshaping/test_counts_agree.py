@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ]
     write_tar(tmp_path / "a.tar", [*entries, ("__MACOSX/p/._0001.jpg", b"\0\5\26\7")])
     Path("t.csv").write_text("key,caption\np/0002,new\n")
-    run("score", "a.tar", "-o", "scores", "--scores", "caption_words", "--workers", 0)
+    run("measure", "a.tar", "-o", "scores", "--scores", "caption_words", "--jobs", 0)
     return tmp_path
 
 
@@ -35,9 +35,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("reshard", "a.tar", "-o", "out"),
         ("graft", "a.tar", "-o", "out", "--from", "t.csv", "--on", "key", "--set", "txt=caption"),
-        ("filter", "a.tar", "-o", "out", "--where", "caption_words >= 0", "--workers", "0", "--unknown", "keep"),
+        ("filter", "a.tar", "-o", "out", "--where", "caption_words >= 0", "--jobs", "0", "--unknown", "keep"),
         (
-            *"cut a.tar -o out --ledger scores --unknown keep --workers 0 --numbering dense --where".split(),
+            *"cut a.tar -o out --ledger scores --unknown keep --jobs 0 --numbering dense --where".split(),
             "caption_words > 0",
         ),
         ("repair", "a.tar", "-o", "out"),
@@ -88,11 +88,11 @@ def test_all_commands_count_the_same_samples_next_to_files_of_macos(
     Path("t.csv").write_text("key,caption\nd/1,new\n")
     more = len(MACOS[form]) - len(MEMBERS)
     assert check("a.tar", level="names").evidence.samples == 12
-    done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--workers", 0)
+    done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--jobs", 0)
     assert "12  samples in 1 shard" in done.out
     assert "12  kept" in done.out
     assert members_left_out(done.out) == more
-    done = run("score", "a.tar", "-o", "scored", "--scores", "bytes", "--workers", 0)
+    done = run("measure", "a.tar", "-o", "scored", "--scores", "bytes", "--jobs", 0)
     assert "12  samples in 1 shard" in done.out
     assert members_left_out(done.out) == more
     done = run("graft", "a.tar", "-o", "grafted", "--from", "t.csv", "--on", "key", "--set", "txt=caption")
@@ -108,14 +108,14 @@ def test_all_commands_count_the_same_samples_next_to_files_of_macos(
         assert [name for name, _ in read_tar(next(Path(folder).glob("*.tar")))] == [name for name, _ in MEMBERS]
 
 
-@pytest.mark.parametrize("words", [("filter", "--where", "has('jpg')"), ("score", "--scores", "bytes")], ids=" ".join)
+@pytest.mark.parametrize("words", [("filter", "--where", "has('jpg')"), ("measure", "--scores", "bytes")], ids=" ".join)
 def test_samples_that_files_of_macos_split_are_brought_together_by_the_printed_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ):
     monkeypatch.chdir(tmp_path)
     split = [entry for name, data in MEMBERS for entry in ((f"d/._{name[2:]}", TWIN), (name, data))]
     write_tar(tmp_path / "a.tar", split)
-    done = run(words[0], "a.tar", "-o", "out", *words[1:], "--workers", 0)
+    done = run(words[0], "a.tar", "-o", "out", *words[1:], "--jobs", 0)
     assert done.status == 1
     repair, again = done.commands
     assert pasted(repair).status == 0
@@ -138,7 +138,7 @@ def test_a_loss_is_reported_only_if_contents_are_missing_at_the_end(
     done = run("graft", "a.tar", "-o", "grafted", "--from", "t.csv", "--on", "key", "--set", "txt=caption")
     assert (done.status, "lost:" in done.out) == (status, bool(status))
     assert f"{whole} of 12 samples written" in done.out
-    done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--workers", 0)
+    done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--jobs", 0)
     assert (done.status, f"{whole}  kept" in done.out) == (status, True)
     done = run("diff", "whole.tar", "a.tar")
     assert (done.status, "could not be read" in done.out) == (2 * status, bool(status))

@@ -228,7 +228,7 @@ def test_scores_are_compared_where_both_sets_have_ledgers(tmp_path: Path, capsys
         }
         (tmp_path / name).mkdir()
         shards.write(tmp_path / name / "0.tar", members)
-        assert run("score", tmp_path / name, "-o", tmp_path / f"{name}-scores", "--scores", "min_side") == 0
+        assert run("measure", tmp_path / name, "-o", tmp_path / f"{name}-scores", "--scores", "min_side") == 0
     capsys.readouterr()
     words = [
         "diff",
@@ -256,7 +256,7 @@ def test_scores_of_samples_with_several_images_are_compared_under_their_names(tm
         shards.write(
             tmp_path / name / "0.tar", {"0.0.jpg": shards.jpeg(32), "0.1.jpg": shards.jpeg(side), "0.txt": b"a"}
         )
-        run("score", tmp_path / name, "-o", tmp_path / f"{name}-scores", "--scores", "min_side")
+        run("measure", tmp_path / name, "-o", tmp_path / f"{name}-scores", "--scores", "min_side")
     sets = (tmp_path / "A", tmp_path / "B")
     found = diff_shards(*map(str, sets), ledgers=(tmp_path / "A-scores", tmp_path / "B-scores"))
     assert found.scores["min_side"].changed == 1

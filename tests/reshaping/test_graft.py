@@ -15,7 +15,7 @@ import xxhash
 
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch, TableError
 from wdsflow.reshaping.graft.run_graft import graft_shards
 
@@ -154,7 +154,7 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
     with tarfile.open(tmp_path / "in/1.tar") as tar:
         renamed = [("0" + info.name[1:], tar.extractfile(info).read()) for info in tar]
     write_tar(tmp_path / "in/1.tar", [(name, data if not name.endswith("txt") else data * 2) for name, data in renamed])
-    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",), hash_images=True))
+    measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",), hash_images=True))
 
     def scores(folder: str, out: str) -> list[float]:
         options = {"table": tmp_path / "scored", "on": "key", "fields": ["json:n=caption_length"]}
@@ -181,7 +181,7 @@ def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
 
 def test_scores_of_another_shard_of_the_same_name_and_keys_are_refused(tmp_path: Path):
     urls = write_shards(tmp_path / "in")
-    score_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
+    measure_shards(urls, tmp_path / "scored", Recipe(scores=("caption_length",)))
     shutil.copytree(urls, tmp_path / "other")
     entries = read_tar(tmp_path / "in/0.tar")
     write_tar(tmp_path / "other/0.tar", [(name, data + b" " * name.endswith("txt")) for name, data in entries])

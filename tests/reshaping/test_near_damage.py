@@ -25,7 +25,7 @@ from wdsflow.shards.samples.tar_samples import Samples
 LARGE = Random(7).randbytes(2_200_000)  # more than a stream remembers
 VARYING = [("txt", "jpg"), ("txt", "jpg", "json")]
 COMMANDS = {
-    "filter": ("filter", "IN", "-o", "OUT", "--where", "bytes > 0", "--workers", 0),
+    "filter": ("filter", "IN", "-o", "OUT", "--where", "bytes > 0", "--jobs", 0),
     "reshard": ("reshard", "IN", "-o", "OUT", "--samples", 5),
     "reshard, shuffled": ("reshard", "IN", "-o", "OUT", "--samples", 5, "--shuffle", 1),
     "graft": ("graft", "IN", "-o", "OUT", "--from", "TABLE", "--on", "key", "--set", "cap=cap"),
@@ -141,7 +141,7 @@ def test_a_lone_block_of_zeros_is_reported_by_filter_and_repair(last, tmp_path: 
     data[at : at + 512] = bytes(512)
     path = tmp_path / "0.tar"
     path.write_bytes(data)
-    filtered = filter_shards(str(path), tmp_path / "out", Recipe(where="bytes > 0"), RunOptions(workers=0))
+    filtered = filter_shards(str(path), tmp_path / "out", Recipe(where="bytes > 0"), RunOptions(jobs=0))
     assert filtered.records[0].damage == [f"at byte {at:,} zeros are in the place of a header"]
     assert filtered.lost
     assert filtered.total("kept") == 5
@@ -154,7 +154,7 @@ def test_archives_one_after_the_other_are_no_damage(tmp_path: Path):
     for joined in (b"".join(parts), b"".join(part.rstrip(b"\0").ljust(2560, b"\0") + bytes(1024) for part in parts)):
         path.write_bytes(joined)
         out = tmp_path / str(len(joined))
-        report = filter_shards(str(path), out, Recipe(where="bytes > 0"), RunOptions(workers=0))
+        report = filter_shards(str(path), out, Recipe(where="bytes > 0"), RunOptions(jobs=0))
         assert (report.total("kept"), report.lost) == (3, False)
 
 

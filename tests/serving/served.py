@@ -83,12 +83,10 @@ def write_set(folder: Path, shards_: int = 3, samples: int = 20) -> Path:
     """Write shards and their scores (``in``, ``scores``), and the tars that a cut keeps (``cut``)."""
     shards.write_shards(folder / "in", shards_, samples)
     assert (
-        run(
-            "score", folder / "in", "-o", folder / "scores", "--scores", "min_side,caption_words", "--workers", 0
-        ).status
+        run("measure", folder / "in", "-o", folder / "scores", "--scores", "min_side,caption_words", "--jobs", 0).status
         == 0
     )
-    cut = ("--ledger", folder / "scores", "--where", WHERE, "--empty", "write", "--workers", 0)
+    cut = ("--ledger", folder / "scores", "--where", WHERE, "--empty", "write", "--jobs", 0)
     assert run("cut", folder / "in", "-o", folder / "cut", *cut).status == 0
     return folder
 

@@ -227,7 +227,7 @@ def test_samples_that_meet_only_after_a_filter_are_brought_together_by_the_print
         tmp_path / "x" / "1.tar",
         [("c.jpg", b"3"), ("c.txt", b"w " * 20), ("a.txt", b"three more words"), ("d.jpg", b"4"), ("d.txt", b"short")],
     )
-    assert run("score", "x", "-o", "xs", "--scores", "caption_words", "--workers", 0).status == 0
+    assert run("measure", "x", "-o", "xs", "--scores", "caption_words", "--jobs", 0).status == 0
     words = ("--ledger", "xs", "--where", "caption_words < 10", "--unknown", "keep")
     done = run("serve", "x", *words, "--samples", 2, "--port", 0)
     assert done.status == 2

@@ -18,7 +18,7 @@ from tests.filtering.shards import entries, write_shards
 from tests.serving.served import WHERE, Running, ask, served_set, serving, write_set
 from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -46,7 +46,7 @@ def test_predicates_that_compare_samples_and_stages_serve_what_cut_writes(tmp_pa
     folder = write_shards(tmp_path / "in", 2, 12)
     recipe = Recipe(scores=("min_side", "caption_words"), stages=(CleanText(),))
     write_tar(tmp_path / "in" / "00002.tar", [("a.txt", b"  two  words \n"), ("a.jpg", entries(0, 4)[9][1])])
-    score_shards(folder, tmp_path / "scores", recipe, RunOptions(workers=0))
+    measure_shards(folder, tmp_path / "scores", recipe, RunOptions(jobs=0))
     words = ("--ledger", tmp_path / "scores", "--keep", "min_side top 40%", "--unknown", "drop")
     assert run("cut", folder, "-o", tmp_path / "cut", *words, "--empty", "write").status == 0
     with serving(folder, *words) as server:
@@ -58,7 +58,7 @@ def test_predicates_that_compare_samples_and_stages_serve_what_cut_writes(tmp_pa
 def test_shards_of_which_nothing_is_kept_are_left_out_of_list_pattern_and_counts(tmp_path: Path):
     write_shards(tmp_path / "in", 3, 4)
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 1))  # one small picture
-    assert run("score", tmp_path / "in", "-o", tmp_path / "scores", "--scores", "min_side").status == 0
+    assert run("measure", tmp_path / "in", "-o", tmp_path / "scores", "--scores", "min_side").status == 0
     with serving(tmp_path / "in", "--ledger", tmp_path / "scores", "--where", "min_side > 100") as server:
         assert "000000.tar::http" in server.lines[-1]
         assert b"000001.tar" not in get(server, "/")[1] + get(server, "/sizes.json")[1]
@@ -159,7 +159,7 @@ def test_wrong_use_is_refused_with_commands_that_work(tmp_path: Path, monkeypatc
     assert "no shards match 'inn'" in refused("inn").err
     done = refused("in", "--where", WHERE)
     assert "no ledger given" in done.err
-    assert [command.split(" -")[0] for command in done.commands] == ["wdsflow score in", "wdsflow serve in"]
+    assert [command.split(" -")[0] for command in done.commands] == ["wdsflow measure in", "wdsflow serve in"]
     assert "no score is called 'nothing'" in refused("in", "--where", "nothing > 1").err
     done = refused("in", "--ledger", "scores", "--where", "aspect_ratio > 1")
     assert "scores has no aspect_ratio, which was not computed there" in done.err

@@ -74,7 +74,7 @@ def test_a_server_prints_and_answers_what_the_golden_file_has(name, tmp_path, mo
     write_odder_sets(tmp_path)
     if "filtered" in name:
         assert (
-            run("score", "s", "-o", "scored", "--scores", "caption_words, json_number('width')", "--workers", 0).status
+            run("measure", "s", "-o", "scored", "--scores", "caption_words, json_number('width')", "--jobs", 0).status
             == 0
         )
     until = "cannot be served: see above" if "cannot" in name else "--train-num-samples"

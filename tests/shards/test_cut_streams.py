@@ -131,7 +131,7 @@ def test_the_feed_of_training_and_lines_of_json_report_a_cut_too(kind, tmp_path:
     ]
     lines = tmp_path / f"a.jsonl.{kind}"
     lines.write_bytes(PACKERS[kind](b'{"text": "a cat"}\n' * 100)[:-2])
-    report = filter_shards(str(lines), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(workers=0))
+    report = filter_shards(str(lines), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(jobs=0))
     assert (report.total("kept"), report.lost) == (100, True)
 
 
@@ -148,7 +148,7 @@ def test_of_a_cut_shard_all_that_is_there_is_kept_and_the_loss_reported(kind, wh
     nothing_left = len(data) < 512
 
     def filtered(path, name):
-        return filter_shards(path, tmp_path / name, Recipe(where="bytes > 0"), RunOptions(workers=0))
+        return filter_shards(path, tmp_path / name, Recipe(where="bytes > 0"), RunOptions(jobs=0))
 
     found = {finding.code: finding for finding in check([url]).findings}
     assert found["W001"].severity == ("warning" if nothing_lost else "error")

@@ -127,8 +127,8 @@ def test_training_reports_a_wrong_checksum_also_where_it_reads_only_some_samples
 COMMANDS = {
     "validate": ("validate", "IN", "--level", "names"),
     "validate, headers": ("validate", "IN", "--level", "headers"),
-    "filter": ("filter", "IN", "-o", "OUT", "--where", "caption_length > 3", "--workers", 0),
-    "score": ("score", "IN", "-o", "OUT", "--scores", "caption_length", "--workers", 0),
+    "filter": ("filter", "IN", "-o", "OUT", "--where", "caption_length > 3", "--jobs", 0),
+    "score": ("measure", "IN", "-o", "OUT", "--scores", "caption_length", "--jobs", 0),
     "repair": ("repair", "IN", "-o", "OUT"),
     "reshard": ("reshard", "IN", "-o", "OUT", "--samples", 20),
     "reshard, shuffled": ("reshard", "IN", "-o", "OUT", "--samples", 20, "--shuffle", 1),
@@ -166,7 +166,7 @@ def test_rows_of_json_lines_are_left_out_where_their_file_is_damaged(tmp_path: P
     lines = "".join(f'{{"text": "a cat on mat {R.random()}"}}\n' for _ in range(300)).encode()
     packed, path = gzip.compress(lines), tmp_path / "a.jsonl.gz"
     path.write_bytes(flipped(packed, 4 * len(packed)))
-    report = filter_shards(str(path), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(workers=0))
+    report = filter_shards(str(path), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(jobs=0))
     assert (report.total("kept"), report.lost) == (0, True)
     assert "its checksum or length does not match" in report.records[0].damage[0]
 

@@ -194,7 +194,7 @@ def test_filtering_from_a_server_writes_what_filtering_the_file_writes(tmp_path:
     from wdsflow.filtering.run_options import RunOptions
 
     (tmp_path / "a.tar").write_bytes(SMALL)
-    recipe, options = Recipe(where="bytes > 100"), RunOptions(workers=0)
+    recipe, options = Recipe(where="bytes > 100"), RunOptions(jobs=0)
     with http_server({"a.tar": SMALL}) as (base, _):
         report = filter_shards(f"{base}/a.tar", tmp_path / "one", recipe, options)
     assert report.whole

@@ -106,7 +106,7 @@ FAULTS = {
 def test_other_bytes_than_those_asked_for_are_an_error_of_the_server_and_no_sample(fault, tmp_path: Path):
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = lambda asked, answer: fault(answer, *part(asked)) if part(asked) else None
-        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(workers=0))
+        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0))
         tries = [asked for asked in log.asked if part(asked)]
     assert FAULTS[fault] in report.failures[0].reason
     assert len(tries) == 4
@@ -242,6 +242,6 @@ def test_what_was_filtered_from_a_server_with_faults_is_what_the_file_gives(tmp_
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = often
-        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(workers=0))
+        report = filter_shards(f"{base}/a.tar", tmp_path, Recipe(where="bytes > 0"), RunOptions(jobs=0))
     assert (report.total("kept"), report.total("samples"), report.whole) == (150, 150, True)
     assert read_tar(tmp_path / "a.tar") == MEMBERS

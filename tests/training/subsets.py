@@ -27,7 +27,7 @@ def write_scored(folder: Path, counts: list[int], scores: str = "width,caption_w
     for shard, count in enumerate(counts):
         write_tar(folder / "in" / f"{shard:04d}.tar", members(shard, count, small=shard == 2))
     data = f"{folder}/in/{{0000..{len(counts) - 1:04d}}}.tar"
-    assert run("score", data, "-o", folder / "scored", "--scores", scores, "--workers", 0).status == 0
+    assert run("measure", data, "-o", folder / "scored", "--scores", scores, "--workers", 0).status == 0
     return data
 
 

@@ -116,8 +116,8 @@ def test_packed_and_piped_shards_are_read_in_part(tmp_path):
     packed = f"{tmp_path}/in/{{0..1}}.tar.gz"
     piped = [f"pipe:cat {tmp_path}/in/{number}.tar" for number in range(2)]
     words = ("--scores", "width,caption_words", "--workers", 0)
-    assert run("score", packed, "-o", tmp_path / "scored", *words).status == 0
-    assert run("score", *piped, "-o", tmp_path / "by-pipe", "--allow-pipe", *words).status == 0
+    assert run("measure", packed, "-o", tmp_path / "scored", *words).status == 0
+    assert run("measure", *piped, "-o", tmp_path / "by-pipe", "--allow-pipe", *words).status == 0
     plain = [dataset(packed, ledger=tmp_path / "scored", where=WHERE, schedule="balanced")]
     plain += [dataset("::".join(piped), ledger=tmp_path / "by-pipe", where=WHERE, schedule="balanced")]
     expected = every(dataset(cut(tmp_path, packed, WHERE), schedule="balanced"))
@@ -172,7 +172,7 @@ def test_a_ledger_that_was_written_again_with_other_scores_is_another_subset(tmp
     for number in range(2):
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number + 5, 25))
     words = ("--scores", "width", "--workers", 0, "--restart")
-    assert run("score", data, "-o", tmp_path / "scored", *words).status == 0
+    assert run("measure", data, "-o", tmp_path / "scored", *words).status == 0
     with pytest.raises(ValueError, match="kept samples"):
         dataset(data, **given).dataloader.load_state_dict(state)
 
@@ -187,7 +187,7 @@ def test_a_predicate_that_keeps_nothing_a_changed_shard_and_an_unknown_one_are_r
     with pytest.raises(SubsetError, match=r"0003\.parquet was made from another shard"):
         dataset(changed, ledger=folder / "scored", where=WHERE)
     write_tar(tmp_path / "in" / "new.tar", members(9, 20))
-    with pytest.raises(SubsetError, match=r"no ledger of .*new\.tar\n  to compute what it needs: wdsflow score "):
+    with pytest.raises(SubsetError, match=r"no ledger of .*new\.tar\n  to compute what it needs: wdsflow measure "):
         dataset(f"{tmp_path}/in/new.tar", ledger=folder / "scored", where=WHERE)
 
 
@@ -253,7 +253,9 @@ def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatc
     for number in range(4):
         write_tar(tmp_path / "in" / f"{number}.tar", members(number, 16))
     data = f"{tmp_path}/in/{{0..3}}.tar"
-    assert run("score", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
+    assert (
+        run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
+    )
     expected = kept_of(range(4))
     assert len(expected) == 28
     assert epoch_of(data, monkeypatch, ledger=tmp_path / "scored", schedule=schedule) == expected
@@ -264,7 +266,7 @@ def test_of_shards_on_a_server_each_kept_sample_is_read_once(tmp_path, monkeypat
     with http_server({path.name: path.read_bytes() for path in paths}) as (url, log):
         data = f"{url}/{{0..1}}.tar"
         words = ("--scores", "width,caption_words", "--workers", 0)
-        assert run("score", data, "-o", tmp_path / "scored", *words).status == 0
+        assert run("measure", data, "-o", tmp_path / "scored", *words).status == 0
         before = len(log.of(".tar"))
         assert epoch_of(data, monkeypatch, world=1, ledger=tmp_path / "scored", workers=2) == kept_of(range(2))
         assert len(log.of(".tar")) > before
@@ -275,7 +277,7 @@ def test_weighted_sources_are_drawn_as_those_that_cut_writes(tmp_path, monkeypat
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number, count, small=number == 2))
     data = f"{tmp_path}/in/{{0000..0002}}.tar", f"{tmp_path}/in/{{0003..0004}}.tar"
     words = ("--scores", "width,caption_words", "--workers", 0)
-    assert run("score", *data, "-o", tmp_path / "scored", *words).status == 0
+    assert run("measure", *data, "-o", tmp_path / "scored", *words).status == 0
     cut(tmp_path, f"{tmp_path}/in", WHERE)
     copied = f"{tmp_path}/cut/{{0000..0001}}.tar", f"{tmp_path}/cut/{{0003..0004}}.tar"
     given = {"dataset_resampled": True, "train_data_upsampling_factors": "1::6", "train_num_samples": 80, "workers": 1}

@@ -79,7 +79,7 @@ def test_a_dry_run_reports_on_the_subset(here):
 WRONG = {
     "no predicate": (("--ledger", "scored"), "--ledger needs --where"),
     "no ledger": (("--where", "width > 50"), "--where needs --ledger"),
-    "no such folder": (("--ledger", "score", "--where", "width > 50"), "score has no ledgers"),
+    "no such folder": (("--ledger", "measure", "--where", "width > 50"), "score has no ledgers"),
     "a score that is not there": (("--ledger", "scored", "--where", "min_side > 30"), "scored has no min_side"),
     "nothing kept": (("--ledger", "scored", "--where", "width > 5000"), "keeps none of 111 samples in 5 shards"),
 }
@@ -123,7 +123,7 @@ def test_a_shard_that_changed_and_one_that_was_not_scored_are_refused_with_comma
 @pytest.mark.deep
 def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_writes_them(here):
     (here / "recipe.yaml").write_text("scores: [width]\nstages:\n  - clean_text\n")
-    assert run("score", "in", "-o", "staged", "--recipe", "recipe.yaml", "--workers", 0).status == 0
+    assert run("measure", "in", "-o", "staged", "--recipe", "recipe.yaml", "--workers", 0).status == 0
     done = run("train", "--ledger", "staged", "--where", "width > 50", *openclip(data="in"))
     assert done.status == 2
     assert "was scored with stages, which change samples" in done.err
@@ -142,7 +142,7 @@ def test_a_wrong_predicate_is_shown_with_its_place(here):
 def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_path, drive):
     data = write_data(tmp_path)
     scores = ("--scores", "width", "--workers", 0)
-    assert run("score", data, "-o", tmp_path / "scored", *scores).status == 0
+    assert run("measure", data, "-o", tmp_path / "scored", *scores).status == 0
     own = ["--status-every", "0", "--checkpoint-every", "3", "--schedule", "balanced", "--ledger", f"{tmp_path}/scored"]
     kept = [*own, "--where", "width > 1"]
     runs = [("whole", kept, {}, []), ("broken", kept, {"signal": signal.SIGKILL, "at": 5}, [])]

@@ -29,7 +29,7 @@ class InspectOptions:
     show: str | None = option(None, "Show the sample of this key: pictures, texts.", metavar="KEY")
     sample: int = option(0, "Show N samples that chance picks.", metavar="N", least=0)
     seed: int = option(0, "With --sample: another number picks other samples.", metavar="N")
-    ledger: Path | None = option(None, "Show scores, too: a folder that score or filter wrote.", metavar="DIR")
+    ledger: Path | None = option(None, "Show scores, too: a folder that measure or filter wrote.", metavar="DIR")
     html: Path | None = option(None, "With --show or --sample: write a page with thumbnails.", metavar="FILE")
     allow_pipe: bool = allow_pipe_option(OTHER)
 

@@ -77,7 +77,7 @@ def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -
         return found.place.partition("|")[0]
     parse_caption_field(caption)
     try:
-        check_captions(shards, Recipe(captions=caption), allow_pipe=allow_pipe)
+        check_captions(shards, Recipe(caption=caption), allow_pipe=allow_pipe)
     except NoCaptions as error:
         place = error.found.place.partition("|")[0] if error.found else ""
         fail(str(error), f"{error.found}: {typed.again(caption=place if ':' in place else None)}" if place else "")

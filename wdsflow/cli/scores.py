@@ -27,7 +27,7 @@ class ScoresOptions:
     """Names of scores, and where their values are."""
 
     names: list[str] | None = argument("[NAME]", "A score; prints its page. With --ledger: scores.")
-    ledger: Path | None = option(None, "Folder that score or filter wrote: print its values.", metavar="DIR")
+    ledger: Path | None = option(None, "Folder that measure or filter wrote: print its values.", metavar="DIR")
 
 
 def scores(_: Typed, options: ScoresOptions) -> None:
@@ -206,7 +206,7 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
     urls = [record.url for record in scores.records]
     if column.where is None:
         recipe, out = ledger / "_wdsflow" / "run.json", free(Path(f"{ledger}-all"))
-        again = Typed.spell("score", *urls, out=out, scores=column.call, recipe=recipe)
+        again = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe)
         yield "  what a threshold keeps is not known: the run did not compute the score for all samples"
         yield f"  to compute it: {again}{_pipe(urls)}"
         return

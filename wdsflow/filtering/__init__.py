@@ -12,13 +12,13 @@ __all__ = [
     "RunReport",
     "cut_shards",
     "filter_shards",
-    "score_shards",
+    "measure_shards",
 ]
 
 if TYPE_CHECKING:
     from .keep_from_ledger import KeepFromLedger
     from .recipe.recipe import Recipe
-    from .run_filter import cut_shards, filter_shards, score_shards
+    from .run_filter import cut_shards, filter_shards, measure_shards
     from .run_options import OutputError, RunOptions
     from .run_report import RunReport
 else:
@@ -29,7 +29,7 @@ else:
             "Recipe": "recipe.recipe",
             "cut_shards": "run_filter",
             "filter_shards": "run_filter",
-            "score_shards": "run_filter",
+            "measure_shards": "run_filter",
             "OutputError": "run_options",
             "RunOptions": "run_options",
             "RunReport": "run_report",

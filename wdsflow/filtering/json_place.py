@@ -126,7 +126,7 @@ _SIGNS = frozenset("|:;*")  # characters with a meaning in a place
 
 
 class FoundCaptions(NamedTuple):
-    """The place of captions, as for --captions, and how many of the checked samples have one."""
+    """The place of captions, as for --caption, and how many of the checked samples have one."""
 
     place: str
     there: int
@@ -157,12 +157,12 @@ def with_captions(
     """
     tars = [url for url in urls if kind_of(url).by_fields]
     line = ""
-    if recipe.captions == AUTO:
-        picked = (earlier or {}).get("captions")
+    if recipe.caption == AUTO:
+        picked = (earlier or {}).get("caption")
         found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
         place = str(picked or (found.place if found else CAPTIONS))
-        recipe = replace(recipe, captions=place)
-        line = f"--captions auto: {found or place}" if tars else ""
+        recipe = replace(recipe, caption=place)
+        line = f"--caption auto: {found or place}" if tars else ""
     if not (earlier and canonical(recorded(recipe)) == canonical(earlier)):
         check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
     return recipe, line
@@ -233,7 +233,7 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
     program = program_of(recipe)
     tested = _may_be_null(program)
     used = [
-        vars(score)["caption"] or recipe.captions
+        vars(score)["caption"] or recipe.caption
         for call, score in program.scores.items()
         if call in calls
         and call not in tested
@@ -241,7 +241,7 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
         and not (isinstance(score, BatchScore) and score.inputs == "image")
     ]
     every = program.scores.keys() <= {*calls}
-    return [*used, *([recipe.captions] if every and recipe.captions != CAPTIONS else [])]
+    return [*used, *([recipe.caption] if every and recipe.caption != CAPTIONS else [])]
 
 
 def _may_be_null(program: Program) -> set[Call]:
@@ -279,7 +279,7 @@ def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator
 
 
 def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
-    options = ViewOptions(images=recipe.images)
+    options = ViewOptions(images=recipe.image)
     with open_source(url, allow_pipe=allow_pipe) as source:
         samples, views = kind_of(url).opened(source, url, recipe, options, contents=False)
         for sample in samples:

@@ -43,13 +43,13 @@ class _Outcomes:
 
 @dataclass(frozen=True)
 class KeepFromLedger(SampleStage):
-    """Keep samples that pass a predicate, by scores that ``wdsflow score`` computed; nothing is scored.
+    """Keep samples that pass a predicate, by scores that ``wdsflow measure`` computed; nothing is scored.
 
     A sample is found by ``__url__`` and ``__key__``, so the stage can be anywhere in a pipeline; the earlier, the fewer
     samples are decoded. Others are dropped, and counted by the term of the predicate that they fail.
 
     Args:
-        ledger: the folder that ``wdsflow score`` or ``filter`` wrote.
+        ledger: the folder that ``wdsflow measure`` or ``filter`` wrote.
         where: the predicate, as for ``wdsflow cut``. It must not compare samples with each other.
         unknown: what to do with a sample, or a shard, that is not in the ledger: "error" or "keep". An error is a
             StageError with the command that scores the shard; ``on_error="drop"`` counts and drops the sample.
@@ -60,7 +60,7 @@ class KeepFromLedger(SampleStage):
 
     >>> KeepFromLedger("none", "width > 200")
     Traceback (most recent call last):
-    wdsflow.filtering.ledger.ledger_row.LedgerError: none has no ledgers: give the folder that filter or score wrote
+    wdsflow.filtering.ledger.ledger_row.LedgerError: none has no ledgers: give the folder that filter or measure wrote
     """
 
     name: ClassVar[str] = "keep_from_ledger"

@@ -63,7 +63,7 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
 
 def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:
     recipe = program.recipe
-    options = ViewOptions(images=recipe.images, captions=recipe.captions, budget=parse_size(recipe.image_memory))
+    options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
     assert program.plan is not None
     order = sorted(seconds, key=program.plan.rank.__getitem__)
     with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):

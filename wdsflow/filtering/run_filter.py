@@ -63,7 +63,7 @@ def filter_shards(
         return _scored_first("filter", urls, folder, recipe, options, ledger, tars=True).naming(out, folder)
 
 
-def score_shards(
+def measure_shards(
     urls: Urls,
     out: str | os.PathLike[str],
     recipe: Recipe,
@@ -87,7 +87,7 @@ def score_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        return _scored_first("score", urls, folder, recipe, options, ledger, tars=False).naming(out, folder)
+        return _scored_first("measure", urls, folder, recipe, options, ledger, tars=False).naming(out, folder)
 
 
 def cut_shards(
@@ -105,7 +105,7 @@ def cut_shards(
     Args:
         urls: shards, as for ``check``.
         out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
-        ledger: the folder that ``score_shards`` or ``filter_shards`` wrote.
+        ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote.
         recipe: the predicate for samples to keep.
         options: how the run works; they do not change the output.
 
@@ -175,7 +175,7 @@ def _scored_first(
     check_shards(found, names, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
-    if kind == "score" and not options.restart:
+    if kind == "measure" and not options.restart:
         recipe, adding = _with_earlier(recipe, layout)
     recipe, line_on_precision = _with_precision(recipe, options)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
@@ -191,8 +191,8 @@ def _scored_first(
     def before(one: Pass, report: RunReport) -> bool:
         scored = one.layout.scored
         again = replace(options, dry_run=False, restart=False)
-        first = Pass("score", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
-        first.other = one.layout if kind == "score" else None
+        first = Pass("measure", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first.other = one.layout if kind == "measure" else None
         first.cluster = one.cluster
         done = first.run()
         report.changed = done.changed
@@ -211,7 +211,7 @@ def _scored_first(
 
 def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
     """Return the recipe with the scores that the folder's ledgers have, and a line on the added scores."""
-    earlier = RunRecord(layout, "score").begun_scores()
+    earlier = RunRecord(layout, "measure").begun_scores()
     more = [score for score in recipe.scores if score not in earlier]
     line = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
     return replace(recipe, scores=(*earlier, *more)), line
@@ -263,7 +263,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
     missing = [name for name in one.names if name not in found]
     if missing and (one.compares or not found):  # otherwise the shards without one are reported as not done
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
-        raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: score the shards, or leave them out")
+        raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: measure the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
     for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
         with suppress(SourceError):  # if one cannot be read now, the others are unaffected
@@ -277,7 +277,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
     if compares and options.count > 1:
         raise ValueError(
-            "a score that compares all samples cannot run in slices: score the slices without it, or run without --shard-count"
+            "a score that compares all samples cannot run in slices: measure the slices without it, or run without --shard-count"
         )
 
 

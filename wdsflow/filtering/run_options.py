@@ -37,7 +37,7 @@ class RunOptions:
             each shard.
     """
 
-    workers: int | None = option(
+    jobs: int | None = option(
         None,
         "Number of processes; by default up to one per core, of this machine or of the cluster; two here if shards are remote. 0: none but this one.",
         metavar="N",
@@ -81,8 +81,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Refuse invalid options."""
         check_engine(self.engine, self.address)
-        if self.engine == "ray" and self.workers == 0:
-            raise ValueError("0 workers means this process: leave out the number, or the engine ray")
+        if self.engine == "ray" and self.jobs == 0:
+            raise ValueError("0 jobs means this process: leave out the number, or the engine ray")
         if not 0 <= self.index < self.count:
             raise ValueError(f"slice {self.index} of {self.count} does not exist: slices count from 0")
         if self.restart and self.count > 1:

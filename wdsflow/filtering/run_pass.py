@@ -96,10 +96,10 @@ def engine_for(
     image = parse_size(recipe.image_memory)
     if cluster is None:
         own = BASE + 2 * (window - WINDOW)
-        workers = share_memory(options.memory, options.workers, len(urls), image, usual_processes(urls), own)
+        workers = share_memory(options.memory, options.jobs, len(urls), image, usual_processes(urls), own)
         if not workers:
             return OwnProcess(run_shard)
-        here = options.workers is None and program_of(recipe).is_safe(scores=scores)
+        here = options.jobs is None and program_of(recipe).is_safe(scores=scores)
         sizes = [file_size(url) for url in urls] if here else []
         if sizes and all(sizes):  # all are files of this machine
             return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
@@ -109,7 +109,7 @@ def engine_for(
     program = program_of(recipe)
     gpus = program.gpus if scores and options.device != "cpu" else 0.0
     need = partial(memory_share, program.models if scores else (), options.device, options.gpu_memory)
-    make = partial(_actors, site=Site(sees, hold), workers=options.workers, memory=options.memory, need=need)
+    make = partial(_actors, site=Site(sees, hold), workers=options.jobs, memory=options.memory, need=need)
     return cluster(partial(make, shards=len(urls), image=image, gpus=gpus))
 
 
@@ -288,7 +288,7 @@ class Pass:
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=first if apart else None)
         if not models or self.scored is not None or apart:
             return place
-        if options.workers == 0:
+        if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))

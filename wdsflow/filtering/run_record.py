@@ -1,4 +1,4 @@
-"""The record of ``filter``, ``score`` and ``cut``: several files per shard, slices, growing ledgers, and differences of runs."""
+"""The record of ``filter``, ``measure`` and ``cut``: several files per shard, slices, growing ledgers, and differences of runs."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from wdsflow.text.words import how_many
 from .kinds import kind_of
 from .run_folder import MANIFEST, Layout, ShardRecord, finder, give_numbers, numbered, outputs_of, refuse, take_numbers
 
-_ONE_OF = {"filter": "a filter", "score": "a score", "cut": "a cut"}
+_ONE_OF = {"filter": "a filter", "measure": "a measurement", "cut": "a cut"}
 _OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
 
 
@@ -47,15 +47,15 @@ def differ(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
 
 
 def grows(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
-    """Return whether two runs of ``score`` differ only in their scores: a ledger can get the columns that it lacks."""
-    if {before.get("kind"), asked.get("kind")} != {"score"}:
+    """Return whether two runs of ``measure`` differ only in their scores: a ledger can get the columns that it lacks."""
+    if {before.get("kind"), asked.get("kind")} != {"measure"}:
         return False
     mine = ({**run, "scores": None, "recipe": _without_scores(run)} for run in (before, asked))
     return not differ(*mine) and _agree(before.get("scores"), asked.get("scores"))
 
 
 def has_fewer(about: Mapping[str, object], asked: Mapping[str, object]) -> bool:
-    """Return whether a ledger, by its metadata, has some of the scores of a run of ``score``, and nothing else differs."""
+    """Return whether a ledger, by its metadata, has some of the scores of a run of ``measure``, and nothing else differs."""
     old, new = (set(scores_of(run)) for run in (about, asked))
     return (
         old < new
@@ -90,7 +90,7 @@ def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> I
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
-        adds = not found_any and before.get("kind") == "score"  # other scores are added to the existing ones
+        adds = not found_any and before.get("kind") == "measure"  # other scores are added to the existing ones
         for name in (each for each in (*new, *({"precision"} - new.keys())) if not (adds and each == "scores")):
             if canonical(old.get(name)) != canonical(new.get(name)):
                 found_any = True
@@ -178,7 +178,7 @@ class RunRecord(OutputRecord[ShardRecord]):
                 continue
             origin = partial(_origin, number, url)
             done, reason = self.known(name, partial(origin, self.identity))
-            if line.recipe != self.identity and asked.get("kind") == "score":
+            if line.recipe != self.identity and asked.get("kind") == "measure":
                 there, other = self.known(name, partial(origin, line.recipe))
                 if there is not None and has_fewer(read_about(self.layout.ledger(name)), asked):
                     found.fewer.append(name)
@@ -197,11 +197,11 @@ class RunRecord(OutputRecord[ShardRecord]):
         self.publish()
 
     def begun_scores(self) -> tuple[str, ...]:
-        """Return the scores that ledgers of a run of ``score`` have, in its order. Raises LedgerError."""
+        """Return the scores that ledgers of a run of ``measure`` have, in its order. Raises LedgerError."""
         self.read()
-        if self.options is None or self.options.get("kind") != "score":
+        if self.options is None or self.options.get("kind") != "measure":
             return ()
-        scored = RunRecord(self.layout.scored, "score")
+        scored = RunRecord(self.layout.scored, "measure")
         scored.read()
         found = set[str]()
         for each in (self, scored):

@@ -54,7 +54,7 @@ class RunReport(Report[ShardRecord]):
         """A problem of the result as a whole, "" if none.
 
         It is set if nothing was kept, half or more was quarantined, a score has no value for half or more of the
-        samples (of ``score_shards``), or the shards had no samples; with the main reason and an example.
+        samples (of ``measure_shards``), or the shards had no samples; with the main reason and an example.
         """
         samples, quarantined = self.total("samples"), self.merged("quarantined")
         if not samples:

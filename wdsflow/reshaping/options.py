@@ -17,7 +17,7 @@ class GraftRequest:
     """The arguments of a graft. ``begin`` is called with the number of shards, for each of two passes; its result is called after each shard."""
 
     table: str | os.PathLike[str] = required(
-        "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that score or filter wrote.",
+        "A .parquet, .csv or .jsonl file, a folder of such files, or a folder that measure or filter wrote.",
         "--from",
         metavar="TABLE",
     )

@@ -81,7 +81,7 @@ class FeedOptions:
     )
     ledger: str | None = option(
         None,
-        "Folder that score or filter wrote; with --where, train only on samples that it keeps. Data for evaluation is read as a whole. Writes nothing.",
+        "Folder that measure or filter wrote; with --where, train only on samples that it keeps. Data for evaluation is read as a whole. Writes nothing.",
         metavar="DIR",
         panel=SAMPLES,
     )

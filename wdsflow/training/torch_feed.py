@@ -101,7 +101,7 @@ def feed(
         shuffle: samples of all ranks together from which the next one is drawn. Shards are shuffled as well, and up to 48
             are read side by side. 0 gives shards and samples in their order.
         seed: of the order, and of random transforms, which are seeded for each sample.
-        ledger: folder that ``wdsflow score`` or ``filter`` wrote, for ``where``.
+        ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
         drop_last: leave out the last batches that are smaller. Without it batches of the last step may differ by one sample
             between ranks, which losses that gather tensors of all ranks do not allow.

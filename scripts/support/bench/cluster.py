@@ -15,7 +15,7 @@ def on_one_core(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any
     """Filter in one process."""
     from wdsflow.filtering.run_options import RunOptions
 
-    return _filter(paths, RunOptions(workers=1), clock)
+    return _filter(paths, RunOptions(jobs=1), clock)
 
 
 def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:

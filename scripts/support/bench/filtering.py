@@ -49,7 +49,7 @@ def ready(where: str) -> tuple[Any, Any]:
     del pyarrow, xxhash
     recipe = Recipe(where=where)
     program_of(recipe).identities()
-    return recipe, RunOptions(workers=0)
+    return recipe, RunOptions(jobs=0)
 
 
 def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
@@ -107,12 +107,12 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 @contextmanager
 def scored(paths: Sequence[str]) -> Iterator[tuple[str, str, Any, Any]]:
     """Score shards; give a folder for outputs, that of the scores, the recipe and the options."""
-    from wdsflow.filtering.run_filter import score_shards
+    from wdsflow.filtering.run_filter import measure_shards
 
     recipe, options = ready(WHERE)
     with beside(paths) as folder:
         scores = os.path.join(folder, "scored")
-        score_shards(paths, scores, recipe, options)
+        measure_shards(paths, scores, recipe, options)
         yield folder, scores, recipe, options
 
 

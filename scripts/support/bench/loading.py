@@ -72,11 +72,11 @@ def half_of(urls: list[str]) -> dict[str, str]:
     import statistics
     from pathlib import Path
 
-    from wdsflow.filtering import Recipe, RunOptions, score_shards
+    from wdsflow.filtering import Recipe, RunOptions, measure_shards
     from wdsflow.filtering.ledger.ledger import read_ledger
 
     folder = Path(urls[0]).parent.with_suffix(".scores")
-    score_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(workers=0))
+    measure_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(jobs=0))
     rows = [row for path in sorted((folder / "_wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]]
     lengths: list[Any] = [next(iter(row.values.values())) for row in rows]
     least = statistics.median(lengths)

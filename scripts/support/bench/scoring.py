@@ -32,7 +32,7 @@ Result = dict[str, Any]
 
 
 def score(paths: list[str], *, model: str = ONE_LAYER, workers: int | None = None) -> Result:
-    """`wdsflow score`; the clock runs from when models are loaded to the last ledger."""
+    """`wdsflow measure`; the clock runs from when models are loaded to the last ledger."""
     from support.gpu_check import similarity
 
     with tempfile.TemporaryDirectory(prefix="scoring-", dir=BENCH) as folder:

@@ -174,12 +174,12 @@ def rate(forward: Any, size: int, seconds: float) -> float:
 
 
 def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", **options: Any) -> dict[str, Any]:
-    """Run ``wdsflow score``'s work; the rate counts from when models are loaded to the last ledger.
+    """Run ``wdsflow measure``'s work; the rate counts from when models are loaded to the last ledger.
 
     "steady" is the rate while all workers are busy, 0 with too few shards; "waits" the share of time without a kernel.
     """
     from wdsflow.filtering.recipe.recipe import Recipe
-    from wdsflow.filtering.run_filter import score_shards
+    from wdsflow.filtering.run_filter import measure_shards
     from wdsflow.filtering.run_options import RunOptions
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -198,7 +198,7 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
 
     recipe = Recipe(scores=(f'clip_similarity(model="{model}", pretrained="", precision="{precision}")',))
     begun = time.perf_counter()
-    report = score_shards(shards, folder, recipe, RunOptions(begin=begin, **options))
+    report = measure_shards(shards, folder, recipe, RunOptions(begin=begin, **options))
     ended = time.perf_counter()
     if report.failures:
         raise RuntimeError(f"a shard failed: {report.failures[0]}")

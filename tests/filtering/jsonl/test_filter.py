@@ -9,13 +9,13 @@ from tests.filtering.shards import digests
 from tests.models import own
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.where.predicate import parse_score
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.stages.scores.score_catalog import all_scores
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 
 
 def values(out, name="data"):
@@ -67,7 +67,7 @@ def test_values_are_one_for_each_image_and_for_each_chunk(tmp_path):
     row = {"text": f"{IMAGE} one two {END}{IMAGE}{IMAGE} three{END}words alone", "images": names[:3]}
     alone = {"text": "only words here"}
     path = write_lines(tmp_path, [json.dumps(each).encode() for each in (row, alone)])
-    score_shards(str(path), tmp_path / "out", Recipe(scores=("width", "caption_words", "bytes")), HERE)
+    measure_shards(str(path), tmp_path / "out", Recipe(scores=("width", "caption_words", "bytes")), HERE)
     first, second = values(tmp_path / "out")
     assert (first["width"], first["caption_words"]) == ([64, 150, 220], [2, 1])
     assert second["caption_words"] == 3
@@ -80,7 +80,7 @@ COUNTED = ("caption_words", "word_repetition(n=2)", "special_char_ratio", 'flagg
 def test_captions_are_counted_as_data_juicer_does_unless_the_plain_count_is_asked_for(tmp_path):
     path = write_lines(tmp_path, [json.dumps({"text": "12 cats, 12 cats"}).encode()])
     plain = tuple(name.rstrip(")") + (", " if "(" in name else "(") + 'count="plain")' for name in COUNTED)
-    score_shards(str(path), tmp_path / "out", Recipe(scores=(*COUNTED, *plain)), HERE)
+    measure_shards(str(path), tmp_path / "out", Recipe(scores=(*COUNTED, *plain)), HERE)
     (row,) = values(tmp_path / "out")
     assert [row[str(parse_score(name, all_scores()))] for name in COUNTED] == [2, 0, 8 / 16, 0]
     assert [row[str(parse_score(name, all_scores()))] for name in plain] == [4, 2 / 3, 1 / 16, 2 / 4]
@@ -89,8 +89,8 @@ def test_captions_are_counted_as_data_juicer_does_unless_the_plain_count_is_aske
 def test_a_token_of_ones_own_gives_the_same_in_workers_as_here(tmp_path):
     path = write_set(tmp_path / "in", token="<image>")
     recipe = Recipe(scores=("min_side", "caption_words"), image_token="<image>")
-    score_shards(str(path), tmp_path / "here", recipe, HERE)
-    score_shards(str(path), tmp_path / "there", recipe, RunOptions(workers=2))
+    measure_shards(str(path), tmp_path / "here", recipe, HERE)
+    measure_shards(str(path), tmp_path / "there", recipe, RunOptions(jobs=2))
     assert values(tmp_path / "here") == values(tmp_path / "there")
     assert [each["caption_words"] for each in values(tmp_path / "there")] == [3] * 6
     assert "<image>" not in str(values(tmp_path / "there"))
@@ -99,7 +99,7 @@ def test_a_token_of_ones_own_gives_the_same_in_workers_as_here(tmp_path):
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_token_that_is_nowhere_keeps_nothing_and_is_told(tmp_path, workers):
     path = write_set(tmp_path / "in", token="<image>")
-    report = filtered(path, tmp_path / "out", "min_side >= 0", RunOptions(workers=workers))
+    report = filtered(path, tmp_path / "out", "min_side >= 0", RunOptions(jobs=workers))
     assert (report.total("kept"), report.whole) == (0, False)
     assert "'<__dj__image>'; the texts have '<image>'" in report.failures[0].reason
     assert not (tmp_path / "out/data.jsonl").exists()
@@ -184,7 +184,7 @@ def test_a_file_whose_scores_are_missing_is_done_again(tmp_path):
 
 def test_captions_of_lines_are_their_texts_and_are_not_searched_for(tmp_path):
     path, told = write_set(tmp_path / "in"), list[str]()
-    options = RunOptions(workers=0, say=told.append)
+    options = RunOptions(jobs=0, say=told.append)
     for number, place in enumerate(("auto", "json:nothing")):
         report = filtered(path, tmp_path / f"{number}", "caption_words >= 3", options, captions=place)
         assert report.total("kept") == 6
@@ -204,21 +204,21 @@ def test_values_that_compare_all_rows_are_one_for_each_image(tmp_path):
     (tmp_path / "b.bmp").write_bytes((tmp_path / names[1]).read_bytes())
     row = {"text": f"{IMAGE} one {END}{IMAGE} two", "images": [names[0], "b.bmp"]}
     path = write_lines(tmp_path, [json.dumps(row).encode()])
-    score_shards(str(path), tmp_path / "out", Recipe(scores=('odd_dataset(gives="pair")',)), HERE)
+    measure_shards(str(path), tmp_path / "out", Recipe(scores=('odd_dataset(gives="pair")',)), HERE)
     assert values(tmp_path / "out") == [{'odd_dataset(gives="pair")': [1, 2]}]
 
 
 def test_a_restart_leaves_no_file_of_the_run_before(tmp_path):
     path = write_set(tmp_path / "in")
     filtered(path, tmp_path / "out", "min_side >= 150")
-    report = filtered(path, tmp_path / "out", "min_side >= 9999", RunOptions(workers=0, restart=True))
+    report = filtered(path, tmp_path / "out", "min_side >= 9999", RunOptions(jobs=0, restart=True))
     assert report.total("kept") == 0
     assert not list((tmp_path / "out").glob("*.jsonl"))
 
 
 def test_lines_can_be_cut_by_scores_that_are_there(tmp_path):
     path = write_set(tmp_path / "in")
-    score_shards(str(path), tmp_path / "scores", Recipe(scores=("min_side",)), HERE)
+    measure_shards(str(path), tmp_path / "scores", Recipe(scores=("min_side",)), HERE)
     for image in (tmp_path / "in/images").iterdir():
         image.unlink()
     cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", Recipe(where="min_side >= 220"), HERE)
@@ -231,7 +231,7 @@ def test_lines_can_be_cut_by_scores_that_are_there(tmp_path):
 
 def test_a_cut_of_lines_that_end_elsewhere_than_those_that_were_scored_is_an_error(tmp_path):
     path = write_lines(tmp_path, [json.dumps({"text": "a word" * 1000}).encode() for _ in range(100)])
-    score_shards(str(path), tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
+    measure_shards(str(path), tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
     known, lines = fingerprint(str(path)), path.read_bytes().splitlines(keepends=True)
     lines[3:5] = lines[3][:-12] + lines[3][-3:], lines[4][:-3] + b"a word12" + b"3" + lines[4][-3:]
     path.write_bytes(b"".join(lines))

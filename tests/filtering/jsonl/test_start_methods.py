@@ -46,9 +46,9 @@ def test_files_are_the_same_in_a_process_of_any_kind(tmp_path: Path, method: str
         image_token="<image>",
         chunk_end="<end>",
     )
-    report = filter_shards(source, tmp_path / "here", recipe, RunOptions(workers=0, device="cpu"))
+    report = filter_shards(source, tmp_path / "here", recipe, RunOptions(jobs=0, device="cpu"))
     assert (report.total("samples"), report.total("kept")) == (3, 3)
-    options = RunOptions(workers=workers, device="cpu")
+    options = RunOptions(jobs=workers, device="cpu")
     context: Any = multiprocessing.get_context(method)
     process = context.Process(target=filter_shards, args=(source, tmp_path / "there", recipe, options))
     process.start()
@@ -63,7 +63,7 @@ def test_a_token_that_occurs_nowhere_keeps_nothing_in_a_process_of_any_kind(tmp_
     source = lines(tmp_path / "in")
     recipe = Recipe(where="min(letters) >= 0", image_token="<picture>", chunk_end="<end>")
     with multiprocessing.get_context(method).Pool(1) as pool:
-        options = RunOptions(workers=1, device="cpu")
+        options = RunOptions(jobs=1, device="cpu")
         report = pool.apply_async(filter_shards, (source, tmp_path / "out", recipe, options)).get()
     assert (report.total("kept"), report.whole) == (0, False)
     assert "no text has the token '<picture>'; the texts have '<image>'" in report.failures[0].reason

@@ -11,13 +11,13 @@ from tests.filtering.jsonl.files import END, IMAGE, rows, write_images, write_li
 from tests.filtering.shards import digests
 from wdsflow.filtering.ledger.export import export
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, score_shards
+from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_report import RunReport
 from wdsflow.validate.run_check import check
 
-HERE = RunOptions(workers=0)
+HERE = RunOptions(jobs=0)
 
 
 def to_tar(
@@ -86,7 +86,7 @@ def test_a_second_run_finds_all_done_and_workers_write_the_same_bytes(tmp_path):
     to_tar(str(path), tmp_path / "out", tar_samples=2)
     before = digests(tmp_path / "out")
     assert to_tar(str(path), tmp_path / "out", tar_samples=2).resumed == 1
-    to_tar(str(path), tmp_path / "there", tar_samples=2, options=RunOptions(workers=1))
+    to_tar(str(path), tmp_path / "there", tar_samples=2, options=RunOptions(jobs=1))
     assert digests(tmp_path / "out") == before == digests(tmp_path / "there")
     (tmp_path / "out/data-000001.tar").write_bytes(b"")
     again = to_tar(str(path), tmp_path / "out", tar_samples=2)
@@ -95,7 +95,7 @@ def test_a_second_run_finds_all_done_and_workers_write_the_same_bytes(tmp_path):
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
     to_tar(str(path), tmp_path / "out", tar_samples=2)
     assert len(list((tmp_path / "out").glob("*.tar"))) == 2
-    to_tar(str(path), tmp_path / "out", "min_side > 9999", tar_samples=2, options=RunOptions(workers=0, restart=True))
+    to_tar(str(path), tmp_path / "out", "min_side > 9999", tar_samples=2, options=RunOptions(jobs=0, restart=True))
     assert not list((tmp_path / "out").glob("*.tar"))
 
 
@@ -105,7 +105,7 @@ def test_a_restart_removes_no_file_with_the_name_that_lines_would_have(tmp_path)
     for name in ("data.jsonl", "data.stats.jsonl", "data-00001.tar.txt"):
         (tmp_path / "out" / name).write_text("of the user")
     to_tar(str(path), tmp_path / "out")
-    to_tar(str(path), tmp_path / "out", "min_side >= 9999", options=RunOptions(workers=0, restart=True))
+    to_tar(str(path), tmp_path / "out", "min_side >= 9999", options=RunOptions(jobs=0, restart=True))
     assert {each.name for each in (tmp_path / "out").iterdir() if each.is_file()} == {
         "__len__", "sizes.json", "data.jsonl", "data.stats.jsonl", "data-00001.tar.txt",
     }  # fmt: skip
@@ -133,7 +133,7 @@ def test_an_empty_tar_is_written_where_it_is_asked_for(tmp_path):
 
 def test_tars_can_be_cut_with_the_tokens_that_rows_were_scored_by(tmp_path):
     path = write_set(tmp_path / "in", token="<image>")
-    score_shards(str(path), tmp_path / "scores", Recipe(scores=("min_side",), image_token="<image>"), HERE)
+    measure_shards(str(path), tmp_path / "scores", Recipe(scores=("min_side",), image_token="<image>"), HERE)
     recipe = Recipe(where="min_side >= 220", lines_to="tar")
     cut_shards(str(path), tmp_path / "cut", tmp_path / "scores", recipe, HERE)
     assert contents(tmp_path / "cut/data-000000.tar")["data-00000002.txt"] == b"words of number 2"

@@ -12,7 +12,7 @@ from tests.shards.archives import write_tar
 from tests.stages.scores.fields import made
 from tests.videos import at_keys, filmed, frame, sampled, video
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.models.processes import _models_at
 from wdsflow.stages.scores import ScoreError, View
@@ -28,7 +28,7 @@ from tests.stages.scores import tiny_models
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SLIGHT = 3e-5
-HERE = RunOptions(workers=0, device="cpu")
+HERE = RunOptions(jobs=0, device="cpu")
 REDUCED = {"mean": np.mean, "max": np.max, "min": np.min}
 
 
@@ -161,7 +161,7 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     ]
     write_tar(tmp_path / "0.tar", [*members[:2], ("x.mp4", FILM[:500]), ("x.txt", b"cut"), *members[2:]])
     call = f'clip_similarity(model="{score.model}", pretrained="")'
-    report = score_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=(call,), embeddings=True), HERE)
+    report = measure_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=(call,), embeddings=True), HERE)
     assert report.total("samples") == 4
     import pyarrow.parquet as pq
 
@@ -174,7 +174,7 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     (keys,) = [each for name, each in json.loads(rows[0]["embedded"]).items() if name.startswith("image")]
     assert [key.partition("/av ")[0] for key in keys] == ["mp4/uniform/3/0", "mp4/uniform/3/1", "mp4/uniform/3/2"]
     again = tmp_path / "again"
-    score_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, ledger=tmp_path / "out")
+    measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, ledger=tmp_path / "out")
     halved = pq.read_table(again / "_wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)
 
@@ -186,7 +186,7 @@ def test_videos_of_json_lines_go_with_the_captions_of_their_chunks(scores, tmp_p
     text = "<__dj__video> a red cat <|__dj__eoc|> <__dj__video> two dogs"
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": text, "videos": ["a.mp4", "b.mp4"]}) + "\n")
     call = f'clip_similarity(model="{scores("clip_similarity").model}", pretrained="")'
-    score_shards(str(tmp_path / "a.jsonl"), tmp_path / "out", Recipe(scores=(call,)), HERE)
+    measure_shards(str(tmp_path / "a.jsonl"), tmp_path / "out", Recipe(scores=(call,)), HERE)
     import pyarrow.parquet as pq
 
     (row,) = pq.read_table(tmp_path / "out" / "_wdsflow" / "ledger" / "a.parquet").to_pylist()

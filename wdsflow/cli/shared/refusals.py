@@ -78,7 +78,7 @@ def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
 
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
-_DECIDE = frozenset({"filter", "score", "cut"})
+_DECIDE = frozenset({"filter", "measure", "cut"})
 EXPLAIN_THEMSELVES = frozenset({"validate", "verify", "inspect", "explain", "scores", "report", "doctor", "train"})
 
 
@@ -138,8 +138,8 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     place, given = error.found.place, typed.given
     texts = {name: given[name] for name in ("where", "keep", "scores") if name in given}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    if changed == texts or given.get("captions", CAPTIONS) == error.place:  # not only set for single scores
-        changed["captions"] = place
+    if changed == texts or given.get("caption", CAPTIONS) == error.place:  # not only set for single scores
+        changed["caption"] = place
     yield typed.again(**changed)
 
 
@@ -207,10 +207,10 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
     urls, new, run_file = typed.given["urls"], free(Path(old or "scores")), Path(old or "") / "_wdsflow" / "run.json"
     if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
         (urls, calls), new = added, Path(old)
-        score = Typed.spell("score", *urls, out=new, scores=calls)
+        score = Typed.spell("measure", *urls, out=new, scores=calls)
     else:
         calls = needed_scores(recipe)
-        score = Typed.spell("score", *urls, out=new, scores=calls, recipe=run_file if run_file.is_file() else None)
+        score = Typed.spell("measure", *urls, out=new, scores=calls, recipe=run_file if run_file.is_file() else None)
     yield f"to compute {lacks or 'what it needs'}: {score}"
     yield f"then: {typed.again(ledger=new, where=where)}"
 

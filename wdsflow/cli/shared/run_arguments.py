@@ -1,4 +1,4 @@
-"""Options that several commands share, and checks for ``filter``, ``score`` and ``cut``."""
+"""Options that several commands share, and checks for ``filter``, ``measure`` and ``cut``."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ class Embeddings:
 
     ledger: Path | None = option(
         None,
-        "Folder that score or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
+        "Folder that measure or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
         metavar="DIR",
         panel=SAMPLES,
     )
@@ -94,7 +94,7 @@ class Embeddings:
 class Ledger:
     """Scores of an earlier run."""
 
-    ledger: Path | None = option(None, "Folder that score or filter wrote.", metavar="DIR")
+    ledger: Path | None = option(None, "Folder that measure or filter wrote.", metavar="DIR")
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class NoLedger(Misuse):
 
     def __init__(self, near: Path | None) -> None:
         super().__init__(
-            "no ledger given: name the folder that wdsflow score or filter wrote with --ledger", ledger=near
+            "no ledger given: name the folder that wdsflow measure or filter wrote with --ledger", ledger=near
         )
 
 

@@ -1,4 +1,4 @@
-"""Progress and summary of ``filter``, ``score`` and ``cut``."""
+"""Progress and summary of ``filter``, ``measure`` and ``cut``."""
 
 import contextlib
 import os
@@ -78,7 +78,7 @@ def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> No
         check_export(path)
         if not tars and path.suffix != ".npz" and embedding_kind(path) is None:
             raise ValueError(
-                f"{path} lists kept samples: score writes hashes.npz, embeddings.npz or image_embeddings.npy"
+                f"{path} lists kept samples: wdsflow measure writes hashes.npz, embeddings.npz or image_embeddings.npy"
             )
 
 
@@ -117,7 +117,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
         lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
     if len(reasons) > _REASONS:
         lines.append(f"and {how_many(len(reasons) - _REASONS, 'other reason')}")
-    what = "filtered" if typed.name == "filter" else "scored" if typed.name == "score" else "cut"
+    what = "filtered" if typed.name == "filter" else "scored" if typed.name == "measure" else "cut"
     refuse(f"nothing could be {what}: " + "\n".join(lines), *_help(report, typed))
 
 
@@ -185,7 +185,7 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     from wdsflow.filtering.kinds import kind_of
 
     reasons = report.merged("quarantined")
-    if typed.name in ("filter", "score") and reasons and reasons.most_common(1)[0][0] == "scattered":
+    if typed.name in ("filter", "measure") and reasons and reasons.most_common(1)[0][0] == "scattered":
         yield from _after_scattered(typed)
         return
     first = next((record.name for record in report.records if record.quarantine and kind_of(record.name).is_tar), None)

@@ -54,8 +54,8 @@ class Typed:
     def spell(command: str, *urls: str, **options: object) -> str:
         """Return another command, with options by their names; None omits one.
 
-        >>> Typed.spell("score", "in/{0..3}.tar", out="scored", scores="min_side")
-        "wdsflow score 'in/{0..3}.tar' -o scored --scores min_side"
+        >>> Typed.spell("measure", "in/{0..3}.tar", out="scored", scores="min_side")
+        "wdsflow measure 'in/{0..3}.tar' -o scored --scores min_side"
         """
         words = ["wdsflow", command, *map(quote_path, compact(urls))]
         for name, value in options.items():

@@ -66,7 +66,7 @@ def _records(
                     raise MissingScore(
                         str(lacks), f"{path} has no {lacks} of sample {row.number}, which is ranked by it"
                     )
-                raise LedgerError(f"{path} has no data of {call} to compare, for sample {row.number}: score again")
+                raise LedgerError(f"{path} has no data of {call} to compare, for sample {row.number}: measure again")
             yield number, row.number, row.gathered[call]
 
 
@@ -164,5 +164,5 @@ def _from_json(score: DatasetScore, value: Stored, row: Row, name: str, recipe: 
         return Unknown(**value)
     if not isinstance(value, list) or not kind_of(name).by_fields:
         return value
-    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.images, captions=recipe.captions))
+    view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.image, captions=recipe.caption))
     return guarded(partial(plain_value, score, value), view)

@@ -39,8 +39,8 @@ from .outcomes import count as count_outcomes
 from .program import Program, program_of
 
 _OF_SCORES = (
-    "images",
-    "captions",
+    "image",
+    "caption",
     "image_memory",
     "image_token",
     "video_token",
@@ -130,10 +130,10 @@ class ShardLedger:
 
 
 class LedgerSubset:
-    """The samples that a recipe keeps, by the ledgers of ``score`` or ``filter``.
+    """The samples that a recipe keeps, by the ledgers of ``measure`` or ``filter``.
 
     Args:
-        folder: the folder that ``score`` or ``filter`` wrote.
+        folder: the folder that ``measure`` or ``filter`` wrote.
         recipe: the predicate for samples to keep.
 
     Raises:
@@ -279,7 +279,7 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
         raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: score again")
+        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: measure again")
     stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
@@ -300,7 +300,7 @@ def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: st
         run_file, new, calls = Layout(Path(folder)).run_file, _unused(Path(folder)), needed_scores(recipe)
     words = [*map(quote_path, compact(list(urls))), "-o", quote_path(str(new)), "--scores", quote(calls)]
     words += ["--recipe", quote_path(str(run_file))] if run_file is not None and run_file.is_file() else []
-    return " ".join(["wdsflow score", *words]), new
+    return " ".join(["wdsflow measure", *words]), new
 
 
 def needed_scores(recipe: Recipe) -> str:
@@ -312,7 +312,7 @@ def needed_scores(recipe: Recipe) -> str:
 def scores_to_add(
     urls: Sequence[str], folder: Path, recipe: Recipe, *, reads: bool = False
 ) -> tuple[list[str], str] | None:
-    """Return the shards of a run of ``score``, and the scores that its ledgers lack for a predicate.
+    """Return the shards of a run of ``measure``, and the scores that its ledgers lack for a predicate.
 
     None if no command can add scores to these ledgers: they are of a filter, or of other shards. ``reads``:
     the samples are read, which computes scores of headers and texts.
@@ -320,7 +320,7 @@ def scores_to_add(
     layout = Layout(folder)
     run = recorded_run(layout.run_file)
     known = run.get("urls")
-    if run.get("kind") != "score" or not isinstance(known, list) or any(url.startswith("pipe:") for url in known):
+    if run.get("kind") != "measure" or not isinstance(known, list) or any(url.startswith("pipe:") for url in known):
         return None
     given = expand(list(urls)).urls
     if not set(map(place_of, given)) <= set(map(place_of, known)):

@@ -156,7 +156,7 @@ class Modelled(AbstractContextManager["Modelled"]):
                 found = self._models.map(model, [items.pop(place) for place in places])
             except PoisonedError as error:
                 raise Unfit(
-                    f"{model.called()}: {error.message}. Run again with --workers 1 or more: models then have a separate"
+                    f"{model.called()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
             window.outputs.update(zip(places, found, strict=True))

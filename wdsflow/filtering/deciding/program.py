@@ -200,7 +200,7 @@ class Program:
 
     def identities(self) -> dict[str, object]:
         """Return the values that determine the outcome in addition to recipe and shards."""
-        options = ViewOptions(images=self.recipe.images, captions=self.recipe.captions)
+        options = ViewOptions(images=self.recipe.image, captions=self.recipe.caption)
         return {
             "code": CODE,
             "view": options.identity(),

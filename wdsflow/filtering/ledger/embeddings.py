@@ -156,7 +156,7 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
     """Return the columns of a ledger that serve models, and lines on why it lacks those of others. Raises LedgerError."""
     columns = about.get("embeddings", [])
     if not columns:
-        raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+        raise LedgerError(f"{path} has no embeddings: measure with --embeddings first")
     entries: Entries = {}
     missing: list[str] = []
     for model in models:
@@ -251,7 +251,7 @@ class CopiedEmbeddings:
     def __init__(self, path: Path) -> None:
         self._path, self._about = path, read_about(path)
         if not embedding_columns(self._about):
-            raise LedgerError(f"{path} has no embeddings: score with --embeddings first")
+            raise LedgerError(f"{path} has no embeddings: measure with --embeddings first")
 
     def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""

@@ -140,7 +140,7 @@ class MissingScore(LedgerError):
 
 def no_ledgers(folder: Path) -> LedgerError:
     """Return the error about a folder without ledgers."""
-    return LedgerError(f"{folder} has no ledgers: give the folder that filter or score wrote")
+    return LedgerError(f"{folder} has no ledgers: give the folder that filter or measure wrote")
 
 
 def read_about(path: Path) -> About:
@@ -156,7 +156,7 @@ def read_about(path: Path) -> About:
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
-        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): score again")
+        raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): measure again")
     return about
 
 
@@ -181,7 +181,9 @@ class OtherShard(LedgerError):
     """A ledger that was made from another shard, or from one that has changed since."""
 
     def __init__(self, path: Path, url: str) -> None:
-        super().__init__(f"{path} was made from another shard than {url}, or the shard has changed since: score again")
+        super().__init__(
+            f"{path} was made from another shard than {url}, or the shard has changed since: measure again"
+        )
 
 
 def same_shard(about: About, record: "ShardRecord", path: Path) -> None:

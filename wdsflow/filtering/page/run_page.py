@@ -64,7 +64,7 @@ class RunFacts(Report[ShardRecord]):
 
     @property
     def kind(self) -> str:
-        """The command: "filter", "score" or "cut"."""
+        """The command: "filter", "measure" or "cut"."""
         return str(self.run.get("kind", ""))
 
 
@@ -76,7 +76,7 @@ def read_run(folder: Path) -> RunFacts:
         records = tuple(records_in_order(layout))
     except (OSError, ValueError):
         raise LedgerError(
-            f"{folder} is not the folder of a run: give the one that filter, score or cut wrote"
+            f"{folder} is not the folder of a run: give the one that filter, measure or cut wrote"
         ) from None
     if not isinstance(run, dict):
         raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
@@ -141,7 +141,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     """Return the page of a run: the outcomes of its samples, its scores, and sliders to choose thresholds.
 
     Args:
-        folder: what ``filter``, ``score`` or ``cut`` wrote.
+        folder: what ``filter``, ``measure`` or ``cut`` wrote.
         pictures: show samples near each threshold, read from the shards if these are still readable.
 
     Raises:
@@ -227,7 +227,7 @@ def _flow(facts: RunFacts) -> Iterator[dict[str, object]]:
     total = facts.total("samples")
     left = total
     yield _step("samples", total, 0, total, "all")
-    if facts.kind == "score":
+    if facts.kind == "measure":
         return
     for kind, verb, counts in (
         ("gone", "dropped by ", facts.merged("dropped")),
@@ -293,7 +293,7 @@ def _command(facts: RunFacts) -> dict[str, str]:
     recipe = quote_path(str(Layout(facts.folder).run_file))
     return {
         "cut": f"wdsflow cut {urls} -o {_free(facts, 'cut')} --ledger {quote_path(str(facts.folder))}{more} --where ",
-        "score": f"wdsflow score {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
+        "measure": f"wdsflow measure {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
     }
 
 

@@ -50,10 +50,10 @@ class Recipe:
     )
     stages: "tuple[SampleStage, ...]" = ()
     scores: tuple[str, ...] = option((), "More scores to write to the ledger, for every sample.", metavar="NAMES")
-    images: str = option(
+    image: str = option(
         IMAGES, "Fields that hold the image; the first that exists is used.", metavar="FIELDS", panel=SAMPLES
     )
-    captions: str = option(
+    caption: str = option(
         "txt",
         'Where captions are: txt, json:caption;alt or "txt|json:caption". auto: find out from some samples.',
         metavar="PLACE",

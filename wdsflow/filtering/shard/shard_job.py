@@ -38,7 +38,7 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .resized_images import ResizedImages
 from .shard_outputs import ShardTask, same_sample, write_shard
 
-_OTHERS = "its ledger has other samples; score it again with --restart"
+_OTHERS = "its ledger has other samples; measure it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
 
@@ -205,7 +205,7 @@ class _Job:
         if not waiting:
             return
         task = self.task
-        options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+        options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
         samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
         for sample in samples:
             row = waiting.pop(sample.number, None)
@@ -228,7 +228,7 @@ class _Job:
     def _score(self, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
         """Read all samples and compute the scores that decide the predicate, except the known ones."""
         task, program, record, known = self.task, self.program, self.record, self.known
-        options = ViewOptions(images=task.recipe.images, captions=task.recipe.captions, budget=task.budget)
+        options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
         contents = program.reads_contents(known.calls if known is not None else ())
         samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
         guard = BrokenScoreGuard(self.calls)

@@ -105,7 +105,7 @@ def _ledger_jobs(
         inside = folder / INSIDE / "ledger"
         files = sorted((inside if inside.is_dir() else folder).glob("*.parquet"))
         if not files:
-            raise LedgerError(f"{folder} has no ledger: name an output folder of wdsflow score or wdsflow filter")
+            raise LedgerError(f"{folder} has no ledger: name an output folder of wdsflow measure or wdsflow filter")
         yield from (_Job(side, number, str(path), path) for number, path in enumerate(files))
 
 

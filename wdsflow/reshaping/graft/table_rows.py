@@ -193,7 +193,7 @@ class TableFiles:
 
 
 def find_table(given: str | Path) -> TableFiles:
-    """Return the files of a table: one file, a folder or pattern of them, or a folder that filter or score wrote.
+    """Return the files of a table: one file, a folder or pattern of them, or a folder that filter or measure wrote.
 
     Raises TableError.
     """
@@ -217,7 +217,7 @@ def find_table(given: str | Path) -> TableFiles:
     if len(kinds) != 1 or None in kinds:
         what = f"{text} holds no table" if not files else f"{text}: the kind of {files[0].name} is not known"
         what = what if len(kinds) < 2 else f"{text} holds tables of several kinds"
-        raise TableError(f"{what}: tables end in .parquet, .csv, .tsv or .jsonl, or are folders of wdsflow score")
+        raise TableError(f"{what}: tables end in .parquet, .csv, .tsv or .jsonl, or are folders of wdsflow measure")
     return TableFiles(str(kinds.pop()), files)
 
 

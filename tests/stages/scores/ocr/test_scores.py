@@ -15,7 +15,7 @@ from tests.stages.scores.fields import made
 from tests.stages.scores.ocr.texts import WEIGHTS, bare, by_data_juicer, computed, tilted, value
 from tests.videos import at_keys, filmed, sampled, written
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import score_shards
+from wdsflow.filtering.run_filter import measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import ScoreError, View, ViewOptions, make_score
 from wdsflow.stages.scores.model.ocr import TextDetector, TextReader
@@ -186,7 +186,7 @@ def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     found = {}
     for name, names in (("all", "ocr_area,ocr_text,ocr_caption_overlap"), ("area", "ocr_area"), ("text", "ocr_text")):
         recipe = Recipe(scores=tuple(names.split(",")))
-        score_shards(str(tmp_path / "0.tar"), tmp_path / name, recipe, RunOptions(workers=0))
+        measure_shards(str(tmp_path / "0.tar"), tmp_path / name, recipe, RunOptions(jobs=0))
         found[name] = pq.read_table(tmp_path / name / "_wdsflow/ledger/0.parquet")
         counts = {model.__name__: len(seen) for model, seen in runs.items()}
         assert counts == {"TextDetector": 3, "TextReader": 0 if name == "area" else 3}

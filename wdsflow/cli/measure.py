@@ -1,4 +1,4 @@
-"""``wdsflow score``: compute scores, and write ledgers but no tars."""
+"""``wdsflow measure``: compute scores, and write ledgers but no tars."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ _OF_RECIPE = But(
 )
 
 
-def score(
+def measure(
     typed: Typed,
     places: InAndOut,
     flags: Annotated[Given[Recipe], _OF_RECIPE],
@@ -32,7 +32,7 @@ def score(
 
     Writes them to OUT/_wdsflow/ledger, one Parquet file per shard:
 
-    wdsflow score "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
+    wdsflow measure "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
 
     Then choose thresholds, and filter with wdsflow cut as often as you like. The same command with other scores adds
     them to the ledgers; what is there is not computed again. The predicate of a recipe is ignored.
@@ -40,14 +40,14 @@ def score(
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
     the samples; 2 if the command is wrong, or nothing could be read or written.
     """
-    from wdsflow.filtering.run_filter import run_folder, score_shards
+    from wdsflow.filtering.run_filter import measure_shards, run_folder
 
     shards, out = places.named("scored")
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with progress() as begin:
-            report = score_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+            report = measure_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
         exported(report, folder, lists.export)
         show(report, folder, typed)
 
@@ -57,7 +57,7 @@ def _earlier(folder: Path) -> Path | None:
     from wdsflow.filtering.run_folder import Layout
 
     run_file = Layout(folder).run_file
-    return run_file if recorded_run(run_file).get("kind") == "score" else None
+    return run_file if recorded_run(run_file).get("kind") == "measure" else None
 
 
 def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
