@@ -1,14 +1,15 @@
 """The demonstration shows what it says it shows. OpenCLIP's own word for it is in scripts/demo itself."""
 
 import pytest
-from support import demo, scenes
+from support import demo
 
+from wdsflow import example_shards
 from wdsflow.validate import check
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return scenes.draw(demo.SAMPLES)
+    return example_shards.draw(demo.SAMPLES)
 
 
 @pytest.mark.parametrize("scenario", demo.SCENARIOS, ids=lambda scenario: scenario.title)

@@ -20,6 +20,7 @@ FLOORS = {
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
     "wdsflow.media": 1,
+    "wdsflow.example_shards": 1,
     "wdsflow.tables": 1,
     "wdsflow.pieces": 2,
     "wdsflow.records": 2,

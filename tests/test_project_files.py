@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support import faults, scenes
+from support import faults
 
 import wdsflow
 from tests.test_readme import files
+from wdsflow import example_shards
 
 ROOT = Path(__file__).resolve().parent.parent
 FORMS = sorted(path for path in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
@@ -26,7 +27,7 @@ SCHEMAS = {
 
 @pytest.fixture
 def shards(tmp_path):
-    faults.captions_in_json(tmp_path / "some shards", scenes.draw(8))
+    faults.captions_in_json(tmp_path / "some shards", example_shards.draw(8))
     return tmp_path
 
 

@@ -21,9 +21,10 @@ from zipfile import ZipFile
 
 import click
 import pytest
-from support import faults, scenes
+from support import faults
 
 from tests.printed.pasted import Done, paste, words
+from wdsflow import example_shards
 from wdsflow.cli.main import COMMANDS, _split, wdsflow
 
 if sys.version_info >= (3, 11):
@@ -90,7 +91,7 @@ def install(folder: Path) -> None:
         (info / "entry_points.txt").write_text("\n".join(f"[{group}]\n{text}\n" for group, text in groups.items()))
 
 
-def img2dataset(folder: Path, drawn: list[scenes.Scene]) -> None:
+def img2dataset(folder: Path, drawn: list[example_shards.Scene]) -> None:
     """Write shards as img2dataset does: jpg, txt and json, and a file with counts next to each."""
     folder.mkdir()
     for shard in range(4):
@@ -108,8 +109,8 @@ def img2dataset(folder: Path, drawn: list[scenes.Scene]) -> None:
 
 
 @cache
-def scenes_drawn() -> list[scenes.Scene]:
-    return scenes.draw(40)
+def scenes_drawn() -> list[example_shards.Scene]:
+    return example_shards.draw(40)
 
 
 def commands_of(block: str, language: str) -> Iterator[tuple[str, list[str]]]:

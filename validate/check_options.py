@@ -130,7 +130,7 @@ class CheckOptions:
         panel=MACHINES,
     )
     address: str | None = address_option()
-    world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", panel=MACHINES, least=1)
+    world_size: int = option(1, "Number of ranks (GPUs) that will train.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
     progress: Found | None = None
@@ -147,12 +147,9 @@ class SampledOptions:
 
     confidence: float | None = option(
         None,
-        "Read random samples only, until it is proven, with this confidence (such as 99%), that at most --max-bad are lost.",
+        "Read random samples only, until it is proven, with this confidence (such as 99%), that at most --max-loss are lost.",
         metavar="PERCENT",
         panel=CHECKS,
         parse=percent,
-    )
-    max_bad: float = option(
-        0.001, "With --confidence: the share of samples that may be lost.", metavar="SHARE", panel=CHECKS, parse=share
     )
     seed: int = option(0, "With --confidence: other random samples.", metavar="N", panel=CHECKS)

@@ -5,10 +5,10 @@ draws are independent although the samples of one shard are alike, and the numbe
 p, the share of lost samples: of all samples if ``sizes.json`` lists every shard (shards are drawn by their samples), otherwise
 the mean over shards of the share in each (all shards are drawn alike).
 
-**Test.** After a planned number of draws, at each look, "p > max_bad" is rejected if P(X <= lost) under p = max_bad is at most
+**Test.** After a planned number of draws, at each look, "p > max_loss" is rejected if P(X <= lost) under p = max_loss is at most
 the share of the error that this look may spend: the exact bound of Clopper and Pearson (Biometrika 26, 1934). The shares
 of all looks add up to at most 1 - confidence, so that repeated looks do not increase the error (Bonferroni; alpha spending,
-Lan and DeMets, Biometrika 70, 1983). "p <= max_bad" is rejected in the same way, with an error of its own.
+Lan and DeMets, Biometrika 70, 1983). "p <= max_loss" is rejected in the same way, with an error of its own.
 """
 
 import math
@@ -49,7 +49,7 @@ class SampledReport:
     outcome: Outcome = "undecided"
     readers: list[str] = field(default_factory=list)
     confidence: float = 0.0
-    max_bad: float = 0.0
+    max_loss: float = 0.0
     draws: int = 0
     lost: list[tuple[str, str]] = field(default_factory=list)
     bound: float = 1.0
@@ -62,12 +62,12 @@ class SampledReport:
         """Yield the report: what is guaranteed, and what is not."""
         more = {"proven": "at most", "refuted": "more than", "undecided": "not decided whether at most"}[self.outcome]
         readers = ", ".join(self.readers)
-        yield f"{self.outcome}: {more} {self.max_bad:.4g} of the samples are lost by {readers}, at confidence {self.confidence:.4g}"
+        yield f"{self.outcome}: {more} {self.max_loss:.4g} of the samples are lost by {readers}, at confidence {self.confidence:.4g}"
         drawn = f"{self.draws:,} random samples of {self.drawn_shards:,} of {how_many(self.shards, 'shard')}"
         at_most = f"; by them the share is at most {self.bound:.4g}" if self.bound < 1 else ""
         yield f"  {drawn}, {len(self.lost):,} lost{at_most}"
         which = "all samples, as sizes.json counts them" if self.by_samples else "each shard, averaged over the shards"
-        yield f"  the share is that of {which}; if it is above {self.max_bad:.4g}, at most {1 - self.confidence:.4g} of such checks prove the opposite"
+        yield f"  the share is that of {which}; if it is above {self.max_loss:.4g}, at most {1 - self.confidence:.4g} of such checks prove the opposite"
         yield f"  samples were judged individually, at level {self.level}; not judged: the set as a whole, such as repeated keys,"
         yield "  types of columns, missing shards and the forecast of a training run; for these, leave out --confidence"
         yield from (f"  lost: {escape(shard, 300)}: {escape(reason, 300)}" for shard, reason in self.lost[:10])
@@ -80,18 +80,18 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
 
     Args:
         urls: shards, as for ``check``; no pipes.
-        sampled: confidence, between 0.5 and 1; limit, between 0 and 1; seed.
-        options: readers, level, and where to work.
+        sampled: confidence, between 0.5 and 1; seed.
+        options: readers, level, the share that may be lost (``max_loss``, between 0 and 1), and where to work.
 
     Raises:
         NoShards, UnknownReader: unknown names.
         WrongSampling: the confidence or the limit is out of range, or a shard is a pipe.
         EngineError: no cluster.
     """
-    confidence, limit = sampled.confidence or 0.0, sampled.max_bad
+    confidence, limit = sampled.confidence or 0.0, options.max_loss
     if not (0.5 <= confidence < 1 and 0 < limit < 1):
         raise WrongSampling(
-            "a check of random samples needs --confidence from 50% to below 100%, and --max-bad above 0"
+            "a check of random samples needs --confidence from 50% to below 100%, and --max-loss above 0"
         )
     found = expand_existing(urls)
     if any(url.startswith("pipe:") for url in found):

@@ -21,8 +21,8 @@ __all__ = [
     "filter_shards",
     "get_data",
     "index_shards",
-    "repair_shards",
     "measure_shards",
+    "repair_shards",
     "trace",
 ]
 

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import demo_models, faults, scenes
+from wdsflow import example_shards
+from wdsflow.example_shards import Scene
+
+from . import demo_models, faults
 from .console import bold, heading, indent, wdsflow
 from .environment import ROOT
 from .loader import Loaded, OpenClip
-from .scenes import Scene
 from .tiny_clip.recipe import CONFIG, CONFIG_FILE
 
 FOLDER = Path(".demo")
@@ -65,7 +67,7 @@ def main() -> int:
     FOLDER.mkdir()
     os.chdir(FOLDER)
     open_clip = OpenClip()  # takes its time to import, and can do so while we draw
-    drawn = scenes.draw(SAMPLES)
+    drawn = example_shards.draw(SAMPLES)
     print(f"Drew {SAMPLES} little landscapes, such as {drawn[0].caption!r}.")
     print(f"They are in .demo/, {faults.SHARDS} shards a set: once valid, and once for each fault.")
     print("Below each report: what OpenCLIP's own loader does with the same shards.")

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .scenes import Scene
+from wdsflow.example_shards import Scene, write_shards
 
 Member = tuple[str, bytes]
 SHARDS = 4
@@ -29,14 +29,8 @@ def sound(folder: Path, scenes: list[Scene]) -> None:
 
 
 def captions_in_json(folder: Path, scenes: list[Scene]) -> None:
-    """Put the captions into json, as many downloaders do."""
-
-    def pairs(part: Iterable[tuple[int, Scene]]) -> Iterator[Member]:
-        for number, scene in part:
-            yield f"{number:06d}.jpg", scene.jpeg
-            yield f"{number:06d}.json", json.dumps({"description": scene.caption, "source": "drawn"}).encode()
-
-    _write(folder, scenes, pairs)
+    """Put the captions into json, as many downloaders do: the example shards of the documentation."""
+    write_shards(folder, scenes)
 
 
 def truncated(folder: Path, scenes: list[Scene]) -> None:

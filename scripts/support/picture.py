@@ -17,7 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from . import faults, scenes
+from wdsflow import example_shards
+
+from . import faults
 from .environment import ROOT
 
 IMAGES = ROOT / "docs" / "images"
@@ -31,7 +33,7 @@ class Picture:
     """One picture: a set, and the command that is run on it."""
 
     name: str
-    make: Callable[[Path, list[scenes.Scene]], None]
+    make: Callable[[Path, list[example_shards.Scene]], None]
     command: str  # after `wdsflow`
     options: tuple[str, ...] = ()  # further ones, that the picture does not show
     status: int = 0
@@ -85,7 +87,7 @@ def draw(picture: Picture) -> str:
 def _printed(picture: Picture) -> str:
     """Return what the command prints on a terminal, without the time that it took."""
     with tempfile.TemporaryDirectory() as folder:
-        drawn = scenes.draw(SAMPLES)
+        drawn = example_shards.draw(SAMPLES)
         # All of one length: offsets and sizes in the report do not depend on the version of the JPEG encoder.
         padded = [scene._replace(jpeg=scene.jpeg.ljust(BYTES, b"\0")) for scene in drawn]
         picture.make(Path(folder, "shards"), padded)
@@ -118,8 +120,8 @@ def take_pages() -> None:
     from playwright.sync_api import sync_playwright
 
     with _named_folder() as folder, sync_playwright() as playwright:
-        faults.sound(Path(folder, "shards"), scenes.draw(SAMPLES))
-        faults.captions_in_json(Path(folder, "damaged"), scenes.draw(SAMPLES))
+        faults.sound(Path(folder, "shards"), example_shards.draw(SAMPLES))
+        faults.captions_in_json(Path(folder, "damaged"), example_shards.draw(SAMPLES))
         run = [sys.executable, "-m", "wdsflow"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         for words in (

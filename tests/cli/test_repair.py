@@ -111,7 +111,6 @@ def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
     (tmp_path / "new/0000.tar").write_bytes(b"of somebody else")
     assert run(urls, "-o", str(tmp_path / "new")) == 2
     assert "exists already, and no repair wrote it: choose another folder" in capsys.readouterr().err
-    assert run(urls, "-o", str(tmp_path / "new"), "--force") == 0
 
 
 def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(tmp_path: Path, capsys):

@@ -116,7 +116,7 @@ def test_auto_picks_the_place_says_so_and_writes_it_into_the_recipe(tmp_path, en
     assert f" in {picked}, such as " in told[0]
     assert merged(tmp_path / "out" / "_wdsflow" / "run.json", {}).caption == picked
     ledger = pq.read_schema(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet")
-    assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["captions"] == picked
+    assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["caption"] == picked
     # The same command resumes, and takes what was picked then.
     write_set(tmp_path / "in", [*entries[0], *(in_text(number) for number in range(90, 99))])
     again = filter_shards(source, tmp_path / "out", recipe, RunOptions(jobs=0, say=told.append))

@@ -179,7 +179,7 @@ def test_other_captions_are_scored_without_decoding_an_image(scored, clip, sourc
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
     measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert counted.images == 2  # those that cannot be decoded: nothing is known of them
     assert counted.ran == ["open_clip text"] * 2 * SAMPLES  # one of 12 has no image, one of them two captions
     assert close(tmp_path / "out", tmp_path / "anew", COSINE)
@@ -213,7 +213,7 @@ def test_other_scores_of_the_model_are_computed_from_the_ledger(
     recipe = Recipe(scores=(f'{name}(model="{clip}", pretrained=""{settings})',), image="jpg")
     measure_shards(source, tmp_path / "anew", recipe, HERE)
     counted = Counted(monkeypatch)
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert counted.images == 2
     assert set(counted.ran) <= {"open_clip labels"}
     length = float(np.linalg.norm(torch.load(head)["weight"].numpy()))
@@ -234,7 +234,7 @@ def test_what_half_floats_change_is_bounded():
 
 def test_embeddings_that_are_taken_over_are_the_same_bits(scored, clip, source, tmp_path):
     recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     for shard in range(2):
         for beginning in ("image_embedding", "caption_embedding"):
             for more in ("", " more"):
@@ -272,7 +272,7 @@ def test_further_images_and_captions_lie_in_a_column_beside_them(scored, clip, s
 def test_an_embedding_of_something_else_is_not_taken(scored, clip, source, tmp_path, monkeypatch, setting, ran):
     counted = Counted(monkeypatch)
     recipe = Recipe(scores=(similarity(clip, **setting),), image="jpg", embeddings=True)
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert set(counted.ran) == {ran}
     assert counted.ran.count(ran) >= 2 * (SAMPLES - 1)
     ((name, value),) = setting.items()
@@ -295,7 +295,7 @@ def test_embeddings_of_another_model_or_version_are_named_and_not_used(scored, c
         rewrite(other, shard, lambda about: [change(entry) for entry in about["embeddings"]])
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
     with pytest.raises(ValueError, match="none of the open_clip image") as refused:
-        measure_shards(source, tmp_path / "out", recipe, HERE, ledger=other)
+        measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=other)
     assert message in str(refused.value)
     assert not (tmp_path / "out").exists()
 
@@ -316,7 +316,9 @@ def test_where_only_captions_are_of_another_version_they_are_computed_and_that_i
         rewrite(other, shard, lambda about: about["embeddings"][1]["model"]["versions"].update(transformers="1"))
     counted = Counted(monkeypatch)
     options = RunOptions(jobs=0, device="cpu", say=told.append)
-    measure_shards(source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), options, ledger=other)
+    measure_shards(
+        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), options, embeddings_from=other
+    )
     assert set(counted.ran) == {"open_clip text"}
     assert counted.images == 2
     assert len(told) == 1
@@ -329,14 +331,14 @@ def test_a_ledger_that_differs_from_the_first_is_told_of_its_shard(scored, clip,
     shutil.copytree(scored, other)
     rewrite(other, 1, lambda about: about.update(embeddings=[]))
     report = measure_shards(
-        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), HERE, ledger=other
+        source, tmp_path / "out", Recipe(scores=(similarity(clip),), image="jpg"), HERE, embeddings_from=other
     )
     assert [failure.name for failure in report.failures] == ["1.tar"]
     assert "no embeddings" in report.failures[0].reason
     shutil.copytree(scored, tmp_path / "half")
     rewrite(tmp_path / "half", 1, lambda about: about["embeddings"][1]["model"]["versions"].update(torch="1"))
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
-    report = measure_shards(source, tmp_path / "again", recipe, HERE, ledger=tmp_path / "half")
+    report = measure_shards(source, tmp_path / "again", recipe, HERE, embeddings_from=tmp_path / "half")
     assert 'versions.torch: "1" is now' in report.failures[0].reason
 
 
@@ -345,27 +347,27 @@ def test_a_shard_that_has_changed_and_other_stages_are_refused(scored, clip, sou
     shutil.copytree(source, copy)
     write_tar(copy / "1.tar", [("x.jpg", picture(40, 40)), ("x.txt", b"a cat")])
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
-    report = measure_shards(str(copy), tmp_path / "out", recipe, HERE, ledger=scored)
+    report = measure_shards(str(copy), tmp_path / "out", recipe, HERE, embeddings_from=scored)
     assert "has changed since" in report.failures[0].reason
     assert len(report.failures) == 1
     from wdsflow.stages import CleanText
 
     staged = Recipe(scores=(similarity(clip),), image="jpg", stages=(CleanText(),))
     with pytest.raises(ValueError, match="other stages"):
-        measure_shards(source, tmp_path / "staged", staged, HERE, ledger=scored)
+        measure_shards(source, tmp_path / "staged", staged, HERE, embeddings_from=scored)
 
 
 def test_without_a_clip_or_without_embeddings_it_is_refused(scored, clip, source, tmp_path):
     with pytest.raises(ValueError, match="add clip_similarity"):
         measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",), embeddings=True), HERE)
     with pytest.raises(ValueError, match="the recipe has none"):
-        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, ledger=scored)
+        measure_shards(source, tmp_path / "out", Recipe(scores=("min_side",)), HERE, embeddings_from=scored)
     measure_shards(source, tmp_path / "plain", Recipe(scores=("min_side",)), HERE)
     recipe = Recipe(scores=(similarity(clip),), image="jpg")
     with pytest.raises(ValueError, match="measure with --embeddings first"):
-        measure_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "plain")
-    with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
-        measure_shards(source, scored, recipe, HERE, ledger=scored)
+        measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=tmp_path / "plain")
+    with pytest.raises(ValueError, match="cannot be both --embeddings-from and -o"):
+        measure_shards(source, scored, recipe, HERE, embeddings_from=scored)
 
 
 def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, tmp_path):
@@ -408,8 +410,8 @@ def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source
 @pytest.mark.deep
 def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_path):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"),), image="jpg")
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored)
-    assert measure_shards(source, tmp_path / "out", recipe, HERE, ledger=scored).resumed == 2
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored)
+    assert measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=scored).resumed == 2
     again = measure_shards(source, tmp_path / "out", recipe, HERE)
     assert again.resumed == 0
     assert len(again.changed) == 2
@@ -427,7 +429,7 @@ def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypat
     measure_shards(source, tmp_path / "scored", recipe, HERE)
     (tmp_path / "1.jpg").write_bytes(picture(44, 44, 7))
     counted = Counted(monkeypatch)
-    measure_shards(source, tmp_path / "out", recipe, HERE, ledger=tmp_path / "scored")
+    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=tmp_path / "scored")
     assert counted.images == 1
     assert counted.ran == ["open_clip image"]
 
@@ -444,7 +446,7 @@ def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored,
     assert pq.ParquetFile(path).num_row_groups == 3
     assert table(tmp_path / "one", 1).equals(table(scored, 1))
     counted = Counted(monkeypatch)
-    measure_shards(source, tmp_path / "two", recipe, HERE, ledger=tmp_path / "one")
+    measure_shards(source, tmp_path / "two", recipe, HERE, embeddings_from=tmp_path / "one")
     assert counted.images == 2
     name = named(scored, "image_embedding")
     assert table(tmp_path / "two", 1).column(name).to_pylist() == table(scored, 1).column(name).to_pylist()
@@ -460,7 +462,9 @@ def test_the_command_keeps_embeddings_and_takes_them(clip, source, tmp_path, cap
     common = ("--image", "jpg", "--jobs", 0, "--device", "cpu")
     assert run("measure", source, "-o", tmp_path / "a", "--scores", similarity(clip), "--embeddings", *common) == 0
     where = f"{similarity(clip, caption='json:alt')} > -2"
-    assert run("filter", source, "-o", tmp_path / "b", "--where", where, "--ledger", tmp_path / "a", *common) == 0
+    assert (
+        run("filter", source, "-o", tmp_path / "b", "--where", where, "--embeddings-from", tmp_path / "a", *common) == 0
+    )
     assert named(tmp_path / "a", "image_embedding")
     assert "kept" in capsys.readouterr().out
 
@@ -534,8 +538,8 @@ def test_a_decoder_finds_embeddings_without_importing_what_models_need(scored, c
 @pytest.mark.deep
 def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored, clip, source, tmp_path):
     recipe = Recipe(scores=(similarity(clip, caption="json:alt"), similarity(clip, flip="both")), image="jpg")
-    measure_shards(source, tmp_path / "here", recipe, HERE, ledger=scored)
-    measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"), ledger=scored)
+    measure_shards(source, tmp_path / "here", recipe, HERE, embeddings_from=scored)
+    measure_shards(source, tmp_path / "out", recipe, RunOptions(jobs=1, device="cpu"), embeddings_from=scored)
     for shard in range(2):
         found, expected = table(tmp_path / "out", shard), table(tmp_path / "here", shard)
         assert found.to_pylist() == expected.to_pylist()

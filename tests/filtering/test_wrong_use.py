@@ -137,7 +137,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         pytest.param(("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since", marks=pytest.mark.deep),
         pytest.param((*CUT, "--where", "blur > 3"), "in-scores has no blur", marks=pytest.mark.deep),
         (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
-        ((*FILTER, "--where", "clip_similarity > 0", "--ledger", "none"), "none has no ledgers"),
+        ((*FILTER, "--where", "clip_similarity > 0", "--embeddings-from", "none"), "none has no ledgers"),
         # Nothing can be read.
         (("filter", "bad::none.tar", "-o", "out", *LARGE), "\nand 1 other reason\n"),
     ],

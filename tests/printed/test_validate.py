@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support import faults, scenes
+from support import faults
 
 from tests.conformance.compare import RealReader, RealReaders, environments
 from tests.conformance.generate import make_set
@@ -16,6 +16,7 @@ from tests.printed.pasted import commands, paste, run, snippets, texts
 from tests.printed.sets import PICTURE, SETS, write
 from tests.validate.rules.build import samples
 from tests.validate.rules.cases import CASES
+from wdsflow import example_shards
 
 READERS = ("open-clip-3.3", "webdataset-1", "datasets")
 SEEDS = (5, 6, 36, 75, 87, 92, 145, 224)  # of shards for which a promise was once wrong
@@ -73,9 +74,9 @@ def golden() -> Iterator[Set]:
 
 
 def of_the_demo() -> Iterator[Set]:
-    drawn = scenes.draw(16)
+    drawn = example_shards.draw(16)
 
-    def written(fault: Callable[[Path, list[scenes.Scene]], None], folder: Path) -> list[str]:
+    def written(fault: Callable[[Path, list[example_shards.Scene]], None], folder: Path) -> list[str]:
         fault(folder / "s", drawn)
         return ["s/{000..003}.tar"]
 

@@ -182,7 +182,7 @@ def test_an_input_is_never_an_output(memory, shards):
     repaired(OUT, shards)
     before = objects(memory)
     with pytest.raises(FileExistsError, match=r"memory://bucket/out/00000.tar is an input"):
-        repair_shards(f"{OUT}/", OUT, force=True)
+        repair_shards(f"{OUT}/", OUT)
     assert objects(memory) == before
 
 

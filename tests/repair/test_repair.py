@@ -8,6 +8,7 @@ import lzma
 import os
 import tarfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], Re
         url.write_bytes(entries)
     else:
         write_tar(url, entries)
-    report = repair_shards(str(url), tmp_path / "out", force=True, **options)
+    report = repair_shards(str(url), tmp_path / "out", restart=True, **options)
     output = tmp_path / "out" / "in.tar"
     return (read_tar(output) if output.exists() else []), report
 
@@ -371,30 +372,31 @@ def test_inputs_and_existing_outputs_are_safe(tmp_path: Path):
     (tmp_path / "same").symlink_to(tmp_path)
     for out in (tmp_path, tmp_path / "same"):
         with pytest.raises(FileExistsError, match="is an input"):
-            repair_shards(str(url), out, force=True)
+            repair_shards(str(url), out)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/0.tar").write_bytes(b"of somebody else")
     with pytest.raises(FileExistsError, match="exists already"):
         repair_shards(str(url), tmp_path / "out")
     assert (tmp_path / "out/0.tar").read_bytes() == b"of somebody else"
-    repair_shards(str(url), tmp_path / "out", force=True)
-    assert names(tmp_path / "out/0.tar") == ["a.jpg", "a.txt"]
     assert url.read_bytes() == before
 
 
 def test_a_run_that_cannot_write_keeps_whole_outputs_and_counts_none_of_them(tmp_path: Path):
     for number in range(3):
         write_tar(tmp_path / f"{number}.tar", samples(str(number)))
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/1.tar").mkdir()  # no file can take this name
+
+    def block(_: int) -> Callable[[object], object]:
+        (tmp_path / "out/1.tar").mkdir()  # no file can take this name
+        return lambda _: None
+
     with pytest.raises(IsADirectoryError):
-        repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
+        repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", begin=block)
     left = listed(tmp_path / "out")
     assert left[:2] == ["0.tar", "1.tar"]
     assert not [name for name in left if name.endswith(".tmp")]
     assert not {"sizes.json", "__len__"} & set(left)
     (tmp_path / "out/1.tar").rmdir()
-    repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out", force=True)
+    repair_shards(str(tmp_path / "{0..2}.tar"), tmp_path / "out")
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 1, "1.tar": 1, "2.tar": 1}
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from support import faults
-from support.scenes import draw
 
 from tests.printed.sets import SETS, write
 from tests.training.trainings import command, write_model
 from tests.validate.rules.build import pairs
+from wdsflow.example_shards import draw
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 

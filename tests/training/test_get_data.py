@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 from support import faults
-from support.scenes import draw
+
+from wdsflow.example_shards import draw
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 

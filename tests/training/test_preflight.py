@@ -6,10 +6,10 @@ import tarfile
 
 import pytest
 from support import faults
-from support.scenes import draw
 
 from tests.cli import shards
 from wdsflow.cli.main import main
+from wdsflow.example_shards import draw
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch.preflight import preflight
 from wdsflow.validate.forecast.forecast import sentences

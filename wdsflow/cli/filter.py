@@ -56,7 +56,9 @@ def filter(  # noqa: A001 - the name of the command
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
         with progress() as begin:
-            report = filter_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+            report = filter_shards(
+                shards, folder, recipe, with_progress(options, begin), embeddings_from=embeddings.embeddings_from
+            )
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

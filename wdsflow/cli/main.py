@@ -16,29 +16,35 @@ from wdsflow.version import __version__
 if TYPE_CHECKING:
     from wdsflow.cli.shared.typed import Typed
 
-# The first lines of the docstrings, so that ``wdsflow --help`` imports no command.
-COMMANDS = {
-    "validate": "Report whether shards will train, why not, and what to do.",
-    "verify": "Compare shards with their certificate.",
-    "inspect": "Show the contents of shards: fields, captions, image sizes.",
-    "explain": "Explain a rule, or list all rules.",
-    "repair": "Write valid shards, with sizes.json and __len__ next to them.",
-    "filter": "Keep the samples that match a predicate.",
-    "measure": "Compute scores of all samples.",
-    "cut": "Filter again using existing scores.",
-    "scores": "List the scores for predicates.",
-    "status": "Report how far a run is, slice by slice, and what to run again.",
-    "merge": "Make one output of all slices of filter, measure or cut.",
-    "report": "Write a page on a run of filter, measure or cut.",
-    "reshard": "Write shards of equal size: shuffled, split or by key.",
-    "graft": "Add captions or other fields from a table.",
-    "index": "Write sizes.json and the index files of other readers.",
-    "diff": "Compare two sets of shards, sample by sample.",
-    "serve": "Serve shards over HTTP: filtered, grafted, resharded.",
-    "bisect": "Find the smallest shards with which a command fails.",
-    "doctor": "Check this machine, with a fix for each problem.",
-    "train": "Train with OpenCLIP, with wdsflow as its loader.",
+# The first lines of the docstrings, so that ``wdsflow --help`` imports no command. Those that people need first come first.
+GROUPS = {
+    "From shards to training": {
+        "validate": "Report whether shards will train, why not, and what to do.",
+        "repair": "Write valid shards, with sizes.json and __len__ next to them.",
+        "filter": "Keep the samples that match a predicate.",
+        "report": "Write a page on a run of filter, measure or cut.",
+        "train": "Train with OpenCLIP, with wdsflow as its loader.",
+    },
+    "Look and explain": {
+        "inspect": "Show the contents of shards: fields, captions, image sizes.",
+        "explain": "Explain a rule, or list all rules.",
+        "scores": "List the scores for predicates, or the values in a ledger.",
+        "doctor": "Check this machine, with a fix for each problem.",
+    },
+    "Scores in a ledger": {
+        "measure": "Compute scores of all samples.",
+        "cut": "Filter again using existing scores.",
+        "status": "Report how far a run is, slice by slice, and what to run again.",
+        "merge": "Make one output of all slices of filter, measure or cut.",
+    },
+    "Make and reshape shards": {
+        "pack": "Write shards from a table or a folder of files.",
+        "reshard": "Write shards of equal size: shuffled, split or by key.",
+        "graft": "Add captions or other fields from a table.",
+        "index": "Write sizes.json and the index files of other readers.",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass the arguments after -- to another program
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -89,8 +95,11 @@ class _Commands(click.Group):
         return command_of(cmd_name, function, functools.partial(_run, function))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                # Padded, so that the summaries of all groups begin in one column.
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in commands.items()])
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:

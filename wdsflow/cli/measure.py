@@ -47,7 +47,9 @@ def measure(
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
         with progress() as begin:
-            report = measure_shards(shards, folder, recipe, with_progress(options, begin), ledger=embeddings.ledger)
+            report = measure_shards(
+                shards, folder, recipe, with_progress(options, begin), embeddings_from=embeddings.embeddings_from
+            )
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

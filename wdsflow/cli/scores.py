@@ -3,13 +3,16 @@
 import inspect
 import itertools
 import os
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args, get_origin
 
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.terminal import console, fail
+from wdsflow.cli.shared.terminal import fail
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.shards.source.base import local_file
 from wdsflow.text.install import install_extras
@@ -31,10 +34,9 @@ class ScoresOptions:
 
 
 def scores(_: Typed, options: ScoresOptions) -> None:
-    """List the scores for predicates.
+    """List the scores for predicates, or the values in a ledger.
 
-    With NAME, show its page. The list has tier (the cost: header, text, pixels, model), unit, range, and required
-    extras.
+    The list has a line for each score. With NAME, show all about one: its range, settings and source.
 
     With --ledger, show the computed values instead: how many, quantiles, a histogram, the share that thresholds keep,
     and commands that cut there:
@@ -77,7 +79,6 @@ def _values(folder: Path, names: list[str]) -> None:
 
 def _catalog(name: str | None) -> None:
     from wdsflow.filtering.where.known_facts import FACTS
-    from wdsflow.stages.scores.base import TIERS
     from wdsflow.stages.scores.score_catalog import all_scores
 
     try:
@@ -93,14 +94,33 @@ def _catalog(name: str | None) -> None:
             fail(f"no score is called {name!r}", hint)
         _page(known[name])
         return
-    from rich import box
-    from rich.table import Table
+    for line in _list_lines(known.values()):
+        print(line)
 
-    table = Table("score", "tier", "unit", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False)
-    for each in sorted(known.values(), key=lambda score: (TIERS.index(score.tier), score.name)):
-        needs = f" (needs wdsflow[{','.join(each.needs)}])" if each.needs else ""
-        table.add_row(each.name, each.tier, each.unit or each.kind, _range(each), each.meaning() + needs)
-    console().print(table)
+
+# What a score of each tier costs, in the order of TIERS.
+_COSTS = {
+    "header": "read from names and first bytes; nothing is decoded",
+    "text": "read from the caption or the json",
+    "pixels": "the image is decoded",
+    "model": "a model runs, on a GPU if there is one",
+}
+
+
+def _list_lines(scores: "Iterable[type[Score]]") -> Iterator[str]:
+    """Yield the catalog: a heading for each tier, and a line for each score, cut at the width of a terminal."""
+    from wdsflow.stages.scores.base import TIERS
+
+    by_tier = {tier: [score for score in scores if score.tier == tier] for tier in TIERS}
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for tier, members in by_tier.items():
+        yield f"{tier}: {_COSTS[tier]}"
+        for score in sorted(members, key=attrgetter("name")):
+            extra = f"needs wdsflow[{','.join(score.needs)}]: " if score.needs else ""
+            line = f"  {score.name:<19}  {score.unit or score.kind:<10}  {extra}{score.meaning()}"
+            yield line if width is None or len(line) <= width else f"{line[: width - 3]}..."
+        yield ""
+    yield "all about one of them: wdsflow scores clip_similarity"
 
 
 def _range(score: "type[Score]") -> str:

@@ -83,8 +83,8 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
         _compare(files.manifest, given.urls or [], typed, options.jobs, training)
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
-    if typed.given.keys() & {"max_bad", "seed"}:
-        fail("--max-bad and --seed are for a check of random samples", f"such as: {typed.again(confidence='99%')}")
+    if "seed" in typed.given:
+        fail("--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}")
     _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
     if options.check and not options.pipeline:
         fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
@@ -106,7 +106,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
-_OF_SAMPLED = _OF_MANIFEST - {"manifest"} | {"confidence", "max_bad", "seed", "readers", "engine", "address"}
+_OF_SAMPLED = _OF_MANIFEST - {"manifest"} | {"confidence", "max_loss", "seed", "readers", "engine", "address"}
 
 
 def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions) -> NoReturn:
@@ -116,7 +116,7 @@ def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: Samp
     others = sorted(typed.given.keys() - _OF_SAMPLED)
     if others or typed.after_dashes is not None or typed.given.get("form", "text") not in ("text", "json"):
         alone = typed.again(**dict.fromkeys([*others, "form"]))
-        takes = "--max-bad, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
+        takes = "--max-loss, --seed, --for, --level, --jobs, --engine, --address, and --format text or json"
         hint = alone if typed.after_dashes is None else "leave out what follows --"
         fail(f"--confidence judges random samples, and takes only {takes}", hint)
     with _explained(typed, options):

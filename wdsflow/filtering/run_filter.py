@@ -36,7 +36,7 @@ def filter_shards(
     recipe: Recipe,
     options: RunOptions | None = None,
     *,
-    ledger: str | os.PathLike[str] | None = None,
+    embeddings_from: str | os.PathLike[str] | None = None,
 ) -> RunReport:
     """Write, for each shard, a shard of the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
 
@@ -47,11 +47,11 @@ def filter_shards(
         out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         recipe: the scores to compute, and the predicate for samples to keep.
         options: how the run works; they do not change the output.
-        ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
-            the given place (NoCaptions), or ``ledger`` has no embeddings for this recipe (LedgerError).
+            the given place (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
         Differs: ``out`` holds a run with another recipe.
         Busy: another run works in ``out``.
         FileExistsError: ``out`` holds files that no run wrote.
@@ -60,7 +60,7 @@ def filter_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        return _scored_first("filter", urls, folder, recipe, options, ledger, tars=True).naming(out, folder)
+        return _scored_first("filter", urls, folder, recipe, options, embeddings_from, tars=True).naming(out, folder)
 
 
 def measure_shards(
@@ -69,7 +69,7 @@ def measure_shards(
     recipe: Recipe,
     options: RunOptions | None = None,
     *,
-    ledger: str | os.PathLike[str] | None = None,
+    embeddings_from: str | os.PathLike[str] | None = None,
 ) -> RunReport:
     """Write the ledgers only, without shards.
 
@@ -80,14 +80,14 @@ def measure_shards(
         out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         recipe: the scores to compute; its predicate is ignored. If ``out`` holds ledgers, only the scores may differ.
         options: how the run works; they do not change the output.
-        ledger: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
+        embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
     Raises:
         ValueError: as for ``filter_shards``; so are all other errors.
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
-        return _scored_first("measure", urls, folder, recipe, options, ledger, tars=False).naming(out, folder)
+        return _scored_first("measure", urls, folder, recipe, options, embeddings_from, tars=False).naming(out, folder)
 
 
 def cut_shards(
@@ -143,7 +143,7 @@ def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, 
     layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_shards(found, names, recipe)
-    _refuse_same(ledger, layout)
+    _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
 
     def before(one: Pass, _: RunReport) -> bool:
@@ -163,7 +163,7 @@ def _scored_first(
     out: Path,
     recipe: Recipe,
     options: RunOptions,
-    ledger: str | os.PathLike[str] | None,
+    embeddings_from: str | os.PathLike[str] | None,
     *,
     tars: bool,
 ) -> RunReport:
@@ -180,7 +180,7 @@ def _scored_first(
     recipe, line_on_precision = _with_precision(recipe, options)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
     say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
-    embedded = _reuse(ledger, names, layout, recipe, options)
+    embedded = _reuse(embeddings_from, names, layout, recipe, options)
     whole = Pass(kind, found, names, layout, recipe, options, tars=tars, embedded=embedded)
     whole.sources = embedded.digest if embedded else None
     compared = program_of(recipe).dataset_calls
@@ -235,7 +235,7 @@ def _with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
 
 
 def _reuse(
-    ledger: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
+    folder: str | os.PathLike[str] | None, names: list[str], layout: Layout, recipe: Recipe, options: RunOptions
 ) -> Reuse | None:
     """Return the reusable embeddings of an earlier run. Raises LedgerError; ValueError if none could be stored."""
     program = program_of(recipe)
@@ -243,18 +243,18 @@ def _reuse(
         raise ValueError(
             "--embeddings stores the embeddings of CLIP scores: add clip_similarity, zero_shot or aesthetic"
         )
-    if ledger is None:
+    if folder is None:
         return None
-    _refuse_same(ledger, layout)
-    found = reuse_of(ledger, names, program.models, recipe.stages)
+    _refuse_same(folder, layout, "--embeddings-from")
+    found = reuse_of(folder, names, program.models, recipe.stages)
     say_all(options, [f"{line}: computed again" for line in found.missing])
     return found
 
 
-def _refuse_same(ledger: str | os.PathLike[str], layout: Layout) -> None:
-    """Refuse to write into the folder of the ledgers: --restart would remove them."""
+def _refuse_same(ledger: str | os.PathLike[str], layout: Layout, flag: str) -> None:
+    """Refuse to write into the folder of the ledgers that ``flag`` names: --restart would remove them."""
     if os.path.realpath(ledger) in map(os.path.realpath, (layout.folder, layout.scored.folder)):
-        raise ValueError(f"{layout.folder} cannot be both --ledger and -o: give another folder for the output")
+        raise ValueError(f"{layout.folder} cannot be both {flag} and -o: give another folder for the output")
 
 
 def _take_sources(one: Pass, scored: Layout) -> None:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from wdsflow.engines.base import EngineName, check_engine
 from wdsflow.memory.sizes import parse_size
-from wdsflow.text.options import MACHINES, OTHER, OUTPUT, address_option, allow_pipe_option, option, restart_option
+from wdsflow.text.options import (
+    MACHINES,
+    MEMORY,
+    MODELS,
+    OTHER,
+    OUTPUT,
+    address_option,
+    allow_pipe_option,
+    option,
+    restart_option,
+)
 
 if TYPE_CHECKING:
     from .run_folder import ShardFailure, ShardRecord
@@ -49,7 +59,7 @@ class RunOptions:
         None, "Folder for quarantined samples; OUT/_wdsflow/quarantine by default.", metavar="DIR", panel=OUTPUT
     )
     memory: int | None = option(
-        None, "Memory limit for all processes together, such as 4GiB.", metavar="SIZE", panel=MACHINES, parse=parse_size
+        None, "Memory limit for all processes together, such as 4GiB.", metavar="SIZE", panel=MEMORY, parse=parse_size
     )
     engine: EngineName = option(
         "local",
@@ -62,9 +72,9 @@ class RunOptions:
         "auto",
         "Where models run: auto (all GPUs, or the CPU if there is none), cpu, cuda, cuda:1.",
         metavar="DEVICE",
-        panel=MACHINES,
+        panel=MODELS,
     )
-    gpu_memory: str | None = option(None, "Limit for models on each GPU: 8GiB or 80%.", metavar="SIZE", panel=MACHINES)
+    gpu_memory: str | None = option(None, "Limit for models on each GPU: 8GiB or 80%.", metavar="SIZE", panel=MODELS)
     index: int = option(
         0,
         "Process only slice I of the shards, counted from 0; for job arrays.",

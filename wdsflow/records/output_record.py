@@ -184,7 +184,6 @@ class OutputRecord(Generic[L]):
         names: Iterable[str],
         *,
         inputs: Iterable[str] = (),
-        force: bool = False,
         restart: bool = False,
         shards: bool = True,
     ) -> None:
@@ -194,7 +193,6 @@ class OutputRecord(Generic[L]):
             options: the values that decide the outputs, by flags of the command line.
             names: all outputs.
             inputs: their inputs, which ``restart`` never removes.
-            force: replace existing outputs of any origin.
             restart: first remove files of earlier runs of this command. A run that finished nothing is always replaced.
             shards: outputs are shards: until all exist, ``sizes.json`` and ``__len__`` are in the folder inside.
 
@@ -206,15 +204,12 @@ class OutputRecord(Generic[L]):
         with self.together("prepare"):
             if not self.is_alone:
                 self.options, self.outputs = self._read_asked()
-            if not force:
-                self.refuse_taken(names, options)
+            self.refuse_taken(names, options)
             if restart or (self._is_idle() and not self.keeps(options)):
                 refuse_inputs(inputs, self.all_paths())
                 self.clear()
-                if not force:
-                    self.refuse_taken(names, options)
-            if not force:
-                self.refuse_other(options)
+                self.refuse_taken(names, options)
+            self.refuse_other(options)
             if not (self.keeps(options) and self.outputs.issuperset(names)):
                 self.options, self.outputs = dict(options), self.outputs | set(names)
                 write_file(self._asked, json.dumps(self.asked_to_dict(), indent=1).encode() + b"\n")

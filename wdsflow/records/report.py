@@ -131,7 +131,6 @@ def run_outputs(
     *,
     jobs: int = 1,
     begin: Begin | None = None,
-    again: bool = False,
     label: Callable[[Job], str] = attrgetter("url"),
     runner: Runner = run_in_threads,
 ) -> list[F]:
@@ -144,7 +143,6 @@ def run_outputs(
         report: gets the numbers of outputs that are done already, and of those that are written again.
         jobs: outputs at a time.
         begin: for a display of progress.
-        again: write all outputs again.
         label: names an output in the report.
         runner: ``run_in_threads``, or ``run_on_shards`` if jobs, ``write`` and ``made_from`` can be pickled.
 
@@ -156,7 +154,7 @@ def run_outputs(
     reasons: dict[Path, str] = {}
     kept = set[Path]()
     for record, job in work:
-        line, reason = (None, "") if again else record.known(job.target.name, partial(made_from, job))
+        line, reason = record.known(job.target.name, partial(made_from, job))
         if line is None:
             todo.append(job)
             reasons[job.target] = reason
@@ -213,7 +211,6 @@ def write_shards(
     report: Report[Any],
     *,
     inputs: Iterable[str],
-    force: bool = False,
     restart: bool = False,
     jobs: int = 1,
     begin: Begin | None = None,
@@ -222,9 +219,9 @@ def write_shards(
 
     The arguments are those of ``OutputRecord.begin`` and ``run_outputs``, and so are the errors.
     """
-    record.begin(flags, [job.target.name for job in work], inputs=inputs, force=force, restart=restart)
+    record.begin(flags, [job.target.name for job in work], inputs=inputs, restart=restart)
     report.stale_removed = record.stale
     todo = [(record, job) for job in work]
-    report.shards = run_outputs(todo, write, made_from, report, jobs=jobs, begin=begin, again=force)
+    report.shards = run_outputs(todo, write, made_from, report, jobs=jobs, begin=begin)
     record.finish()
     report.check()

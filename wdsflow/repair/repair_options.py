@@ -40,7 +40,6 @@ class RepairOptions:
         "Leave out samples that OpenCLIP would not train on: without a caption, or without an image that decodes.",
     )
     dry_run: bool = option(False, "Write nothing; print what would be done.")
-    force: bool = option(False, "Repair all shards again; replace outputs.")
     restart: bool = restart_option()
     jobs: int = option(2, "Shards repaired at once.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option()

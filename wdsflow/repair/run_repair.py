@@ -71,7 +71,6 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
             _made_from,
             report,
             inputs=found,
-            force=options.force,
             restart=options.restart,
             jobs=jobs,
             begin=begin,

@@ -37,7 +37,6 @@ class GraftRequest:
         False,
         "Leave out samples that get nothing: without a row or the field of --on, or ambiguous under --ambiguous drop.",
     )
-    force: bool = option(False, "Write all shards again; replace outputs.")
     restart: bool = restart_option()
     jobs: int = option(2, "Shards at once.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option()

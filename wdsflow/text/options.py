@@ -12,9 +12,21 @@ SAMPLES = "Samples"
 OUTPUT = "Output"
 LINES = "JSON lines"
 CHECKS = "Checks and reports"
-MACHINES = "Processes, memory and machines"
+MODELS = "Models"
+MEMORY = "Memory"
+MACHINES = "Ray and job arrays"
 OTHER = "Other options"
-PANELS = (MAIN, SAMPLES, OUTPUT, LINES, CHECKS, MACHINES, OTHER)  # the groups of options in --help, in this order
+PANELS = (
+    MAIN,
+    SAMPLES,
+    OUTPUT,
+    LINES,
+    CHECKS,
+    MODELS,
+    MEMORY,
+    MACHINES,
+    OTHER,
+)  # the groups of options in --help, in this order
 
 P = ParamSpec("P")
 A = TypeVar("A")

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
-from wdsflow.text.options import CHECKS, MACHINES, SAMPLES, option
+from wdsflow.text.options import CHECKS, OTHER, SAMPLES, option
 
 
 class NoOpenClip(ModuleNotFoundError):
@@ -130,7 +130,7 @@ class FeedOptions:
         least=0,
     )
     decode_in: Literal["auto", "processes", "threads"] = option(
-        "auto", "Decode in processes or threads. auto: processes if the system forks.", metavar="WHERE", panel=MACHINES
+        "auto", "Decode in processes or threads. auto: processes if the system forks.", metavar="WHERE", panel=OTHER
     )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()

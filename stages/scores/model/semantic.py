@@ -32,7 +32,7 @@ class SemanticDuplicate(
     of images, 1 for up to 10,000. They are taken in the order of ``keep``, and an image is a duplicate if it is near one
     before it that is not a duplicate itself. ``keep="hardest"`` begins with the image farthest from the centroid, "easiest"
     with the nearest, "first" with the first of the set. Embeddings of an earlier run are used if they are there, see
-    --embeddings and --ledger. ``eps`` depends on the model: look at some pairs. Images near each other in different
+    --embeddings and --embeddings-from. ``eps`` depends on the model: look at some pairs. Images near each other in different
     clusters stay. ``among="all"``: all samples of the shards are compared; ``among="kept"``: only those that all other
     terms keep. Source: SemDeDup (Abbas et al. 2023), which also removes images that are near a removed one only; defaults
     of NeMo Curator. Products of floats may differ in their last digits between processors.

@@ -174,7 +174,7 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     (keys,) = [each for name, each in json.loads(rows[0]["embedded"]).items() if name.startswith("image")]
     assert [key.partition("/av ")[0] for key in keys] == ["mp4/uniform/3/0", "mp4/uniform/3/1", "mp4/uniform/3/2"]
     again = tmp_path / "again"
-    measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, ledger=tmp_path / "out")
+    measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, embeddings_from=tmp_path / "out")
     halved = pq.read_table(again / "_wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)
 

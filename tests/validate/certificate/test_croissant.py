@@ -11,11 +11,12 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from support import faults, scenes
+from support import faults
 
 from tests.cli import shards
 from tests.cli.test_verify import run
 from tests.test_readme import img2dataset
+from wdsflow import example_shards
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.certificate import CertificateError
@@ -56,7 +57,7 @@ def read(path, cache):
 def test_the_real_package_reads_images_captions_and_json_from_the_tars(tmp_path):
     if not has_mlcroissant():
         pytest.skip("mlcroissant is not installed")
-    drawn = scenes.draw(12)
+    drawn = example_shards.draw(12)
     img2dataset(tmp_path / "set", drawn)
     assert run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json") == 0
     found = read(tmp_path / "croissant.json", tmp_path / "cache")
@@ -119,7 +120,7 @@ def test_only_tars_are_listed_and_compressed_ones_are_called_tars(tmp_path, caps
 
 
 def test_every_tar_has_its_hash_and_every_field_its_files(tmp_path):
-    faults.captions_in_json(tmp_path / "set", scenes.draw(8))
+    faults.captions_in_json(tmp_path / "set", example_shards.draw(8))
     assert run("validate", tmp_path / "set", "--croissant", tmp_path / "croissant.json") == 1  # captions are in json
     tree = json.loads((tmp_path / "croissant.json").read_bytes())
     tars = {each["contentUrl"]: each["sha256"] for each in tree["distribution"] if "sha256" in each}

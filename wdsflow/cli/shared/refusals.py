@@ -183,10 +183,11 @@ def _each(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _about_ledger(typed: Typed) -> Iterator[str]:
-    ledger = Path(typed.given.get("ledger") or ".")
+    option = "embeddings_from" if "embeddings_from" in typed.given else "ledger"
+    ledger = Path(typed.given.get(option) or ".")
     near = nearest_ledger(ledger)
-    if near is not None and near != ledger and "ledger" in typed.given:
-        yield f"with the ledgers in {near}: {typed.again(ledger=near)}"
+    if near is not None and near != ledger and option in typed.given:
+        yield f"with the ledgers in {near}: {typed.again(**{option: near})}"
     elif typed.name in ("cut", "serve"):
         yield from rescore(typed)
     elif typed.name == "diff":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.records.working_folder import working_folder
-from wdsflow.text.options import SAMPLES, argument, option, place, required
+from wdsflow.text.options import MODELS, argument, option, place, required
 
 from .terminal import shown_as
 from .typed import free
@@ -82,11 +82,11 @@ class RecipeFile:
 class Embeddings:
     """Embeddings of an earlier run."""
 
-    ledger: Path | None = option(
+    embeddings_from: Path | None = option(
         None,
-        "Folder that measure or filter wrote with --embeddings. Scores of the same CLIP use its embeddings.",
+        "Folder that measure or filter wrote with --embeddings: scores of the same CLIP use its embeddings.",
         metavar="DIR",
-        panel=SAMPLES,
+        panel=MODELS,
     )
 
 

@@ -172,7 +172,7 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
         why = why or [f"it has those of the {columns[0]['model']['kind']}"]
         missing.append(f"{path} has none of the {wanted}: {'; '.join(why)}")
     if not entries:
-        raise LedgerError("\n".join(missing) or "--ledger is for scores of a CLIP, and the recipe has none")
+        raise LedgerError("\n".join(missing) or "--embeddings-from is for scores of a CLIP, and the recipe has none")
     for served, found in entries.items():  # decoders need facts; models are loaded only if embeddings are missing
         served.recall(found[0]["facts"])
     return entries, tuple(missing)

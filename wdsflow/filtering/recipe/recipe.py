@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wdsflow.memory.precision import Precision
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
-from wdsflow.text.options import LINES, MACHINES, OUTPUT, SAMPLES, option
+from wdsflow.text.options import LINES, MEMORY, MODELS, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:
     from wdsflow.stages.base import SampleStage
@@ -40,7 +40,6 @@ class Recipe:
         (),
         'Keep this share as well: "clip_similarity top 30%", "blur bottom 10% of kept"; repeatable.',
         metavar="SHARE",
-        panel=SAMPLES,
     )
     near: tuple[str, ...] = option(
         (),
@@ -77,13 +76,12 @@ class Recipe:
         False,
         "Store the CLIP embeddings of images and captions in the ledger, as half floats.",
         "--embeddings/--no-embeddings",
-        panel=SAMPLES,
+        panel=MODELS,
     )
     resize: str = option(
         "",
         "Make larger images smaller, such as 512 (the long side), short:224, pixels:1MP, square:512, center-crop:224. Others keep their bytes.",
         metavar="SIZE",
-        panel=OUTPUT,
     )
     image_format: ImageFormat = option(
         "same", "With --resize: format of the images that are made smaller.", panel=OUTPUT
@@ -101,12 +99,12 @@ class Recipe:
     precision: Precision = option(
         "auto",
         "Precision of CLIPs and models of transformers, unless a score sets its own. auto: bf16 on GPUs of compute capability 8.0 or more, otherwise fp32.",
-        panel=MACHINES,
+        panel=MODELS,
     )
     pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
-        "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MACHINES
+        "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MEMORY
     )
     image_token: str = option("<__dj__image>", "Text that stands for an image.", metavar="TEXT", panel=LINES)
     video_token: str = option("<__dj__video>", "Text that stands for a video.", metavar="TEXT", panel=LINES)

@@ -89,15 +89,14 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
     if request.jobs < 1:
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
-    found, force, restart = expand_existing(urls), request.force, request.restart
+    found, restart = expand_existing(urls), request.restart
     names = [path.name for path in output_paths(found, folder, *map(str, asked.table.files))]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
-        if not restart and not force:
+        if not restart:
             record.refuse_other(asked.flags())
-        if not force:
-            record.refuse_company()
-        ready = partial(record.begin, asked.flags(), names, inputs=found, force=force, restart=restart)
-        return _graft(GraftRun(asked, folder, found, request.begin), record, ready, again=force)
+        record.refuse_company()
+        ready = partial(record.begin, asked.flags(), names, inputs=found, restart=restart)
+        return _graft(GraftRun(asked, folder, found, request.begin), record, ready)
 
 
 def options_of(request: GraftRequest) -> GraftOptions:
@@ -199,7 +198,7 @@ class GraftRun:
             raise no_match(sum(look.samples for look in looks), join, matches, asked.on, asked.named)
 
 
-def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], object], *, again: bool) -> GraftReport:
+def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], object]) -> GraftReport:
     """Graft into a folder that is locked; ``ready`` is called before anything is written. Raises as ``graft_shards``."""
     asked = run.asked
     with scratch_folder(run.work):
@@ -214,7 +213,7 @@ def _graft(run: GraftRun, record: OutputRecord[ShardGraft], ready: Callable[[], 
 
         work, origin = [(record, job) for job in run.jobs], partial(_made_from, run.identity)
         report.shards = run_outputs(
-            work, graft_shard, origin, report, jobs=asked.jobs, begin=run.begin, again=again, runner=run_on_shards
+            work, graft_shard, origin, report, jobs=asked.jobs, begin=run.begin, runner=run_on_shards
         )
         record.finish()
     report.check()

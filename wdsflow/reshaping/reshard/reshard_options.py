@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import MACHINES, OTHER, SAMPLES, allow_pipe_option, option, restart_option
+from wdsflow.text.options import OTHER, SAMPLES, allow_pipe_option, option, restart_option
 
 Repeats = Literal["number", "refuse"]
 HASHES = 1 << 64  # values of a key's hash
@@ -108,7 +108,7 @@ class ReshardRequest(ShardSizes):
         panel=SAMPLES,
     )
     restart: bool = restart_option()
-    jobs: int = option(2, "Shards read or written at once.", metavar="N", panel=MACHINES, least=1)
+    jobs: int = option(2, "Shards read or written at once.", metavar="N", least=1)
     even_for: str | None = option(
         None,
         "Report how even an epoch is for these; by default those of --divisible-by, otherwise 1x4.",

@@ -1,0 +1,124 @@
+"""Example shards to try the commands on: drawn landscapes with captions, made on this machine without a network.
+
+    python -m wdsflow.example_shards shards
+
+writes four shards of ten samples each. Their captions are in json members, as many downloaders write them, so OpenCLIP's
+default settings would hang on them. All pages of the documentation use these shards.
+"""
+
+import io
+import json
+import random
+import sys
+import tarfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image, ImageDraw
+
+from wdsflow.text.shell import quote_path
+
+SAMPLES, SHARDS = 40, 4
+SIZE = (256, 192)
+SKIES = {"clear": ((120, 180, 245), (220, 235, 250)), "evening": ((70, 50, 110), (250, 160, 90))}
+COLOURS = {"red": (200, 60, 50), "blue": (60, 90, 190), "white": (240, 235, 225), "yellow": (230, 190, 60)}
+WORDS = ["no", "one", "two", "three", "four"]
+
+
+class Scene(NamedTuple):
+    """One drawn sample."""
+
+    jpeg: bytes
+    caption: str
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the shards into a new folder, "shards" unless another is named; return the exit status."""
+    folder = Path(arguments[0] if arguments else "shards")
+    if len(arguments) > 1 or str(folder).startswith("-"):
+        print("usage: python -m wdsflow.example_shards [FOLDER]", file=sys.stderr)
+        return 2
+    try:
+        write_shards(folder, draw(SAMPLES))
+    except FileExistsError:
+        other = quote_path(f"{folder}-2")
+        print(f"{folder} exists already; in another folder:", file=sys.stderr)
+        print(f"  python -m wdsflow.example_shards {other}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"cannot write {folder}: {error.strerror}", file=sys.stderr)
+        return 2
+    print(f"{folder}: {SAMPLES} drawings with captions in json, in {SHARDS} shards")
+    print(f"next: wdsflow validate {quote_path(f'{folder}/{{000..{SHARDS - 1:03d}}}.tar')}")
+    return 0
+
+
+def write_shards(folder: Path, scenes: Sequence[Scene]) -> None:
+    """Write scenes as ``KEY.jpg`` and ``KEY.json`` into a new folder; captions are the json's ``description``.
+
+    Raises FileExistsError if the folder is there, and OSError.
+    """
+    folder.mkdir(parents=True)
+    each = -(-len(scenes) // SHARDS)
+    for shard in range(SHARDS):
+        first = shard * each
+        _write_tar(folder / f"{shard:03d}.tar", enumerate(scenes[first : first + each], start=first))
+
+
+def _write_tar(path: Path, numbered: Iterable[tuple[int, Scene]]) -> None:
+    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
+        for number, scene in numbered:
+            metadata = {"description": scene.caption, "source": "drawn"}
+            _add(tar, f"{number:06d}.jpg", scene.jpeg)
+            _add(tar, f"{number:06d}.json", json.dumps(metadata).encode())
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def draw(count: int, seed: int = 0) -> list[Scene]:
+    """Draw ``count`` scenes; the same seed gives the same scenes."""
+    rng = random.Random(seed)
+    skies = {name: _gradient(*ends) for name, ends in SKIES.items()}
+    return [_scene(rng, skies) for _ in range(count)]
+
+
+def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int]) -> Image.Image:
+    strip = Image.new("RGB", (1, 2))
+    strip.putpixel((0, 0), top)
+    strip.putpixel((0, 1), bottom)
+    return strip.resize(SIZE, Image.Resampling.BILINEAR)
+
+
+def _scene(rng: random.Random, skies: dict[str, Image.Image]) -> Scene:
+    sky, colour, trees = rng.choice(sorted(skies)), rng.choice(sorted(COLOURS)), rng.randrange(len(WORDS))
+    image = skies[sky].copy()
+    pen = ImageDraw.Draw(image)
+    width, height = SIZE
+    x = rng.randrange(30, width - 30)
+    pen.ellipse((x - 16, 16, x + 16, 48), fill=(255, 235, 150))
+    for shade in (90, 120):
+        top = rng.randrange(100, 130)
+        hill = rng.randrange(-60, 60)
+        pen.ellipse((hill - 80, top, hill + width + 60, height + 160), fill=(50, shade + rng.randrange(20), 60))
+    x, y = rng.randrange(20, width - 80), rng.randrange(115, 140)
+    pen.rectangle((x, y, x + 44, y + 32), fill=COLOURS[colour])
+    pen.polygon([(x - 6, y), (x + 22, y - 22), (x + 50, y)], fill=(90, 60, 50))
+    pen.rectangle((x + 16, y + 14, x + 28, y + 32), fill=(60, 40, 30))
+    for _ in range(trees):
+        x, y = rng.randrange(10, width - 10), rng.randrange(130, 165)
+        pen.rectangle((x - 2, y, x + 2, y + 18), fill=(80, 55, 35))
+        pen.ellipse((x - 12, y - 22, x + 12, y + 6), fill=(30, 100 + rng.randrange(50), 40))
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=88)
+    tree = "tree" if trees == 1 else "trees"
+    sky_words = "in the evening" if sky == "evening" else "under a clear sky"
+    return Scene(buffer.getvalue(), f"a {colour} house with {WORDS[trees]} {tree} on a green hill {sky_words}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
