@@ -33,13 +33,10 @@ COMMANDS = {
     "reshard": "Write shards of equal size: shuffled, split or by key.",
     "graft": "Add captions or other fields from a table.",
     "index": "Write sizes.json and the index files of other readers.",
-    "diff": "Compare two sets of shards, sample by sample.",
-    "serve": "Serve shards over HTTP: filtered, grafted, resharded.",
-    "bisect": "Find the smallest shards with which a command fails.",
     "doctor": "Check this machine, with a fix for each problem.",
     "train": "Train with OpenCLIP, with wdsflow as its loader.",
 }
-AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass the arguments after -- to another program
+AFTER_DASHES = frozenset({"validate", "train"})  # pass the arguments after -- to another program
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
