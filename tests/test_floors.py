@@ -35,10 +35,8 @@ FLOORS = {
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,
     "wdsflow.training": 6,
-    "wdsflow.bisection": 6,
     "wdsflow.reshaping": 6,
-    "wdsflow.serving": 7,
-    "wdsflow.cli": 8,
+    "wdsflow.cli": 7,
 }
 # Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is every other module there.
 ROOMS = {

@@ -20,7 +20,7 @@ SIGNS = {
         },
     ),
     "ranges copied to a file": (lambda node: _attribute(node, "preadv"), {"wdsflow.pieces.writer"}),
-    "ranges sent by the kernel": (lambda node: _attribute(node, "sendfile"), {"wdsflow.serving"}),
+    "ranges sent by the kernel": (lambda node: _attribute(node, "sendfile"), set()),
     "locks of folders": (
         lambda node: _attribute(node, "flock"),
         {

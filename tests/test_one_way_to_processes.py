@@ -55,7 +55,6 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
         (PEER, "returncode"),
         (PEER, "Signals"),
         ("wdsflow.training.workers.decoders", "exitcode"),  # of a fork; ``killed_by`` explains it
-        ("wdsflow.serving.serve", "Signals"),  # the signal that ends the server itself
     }
 
 

@@ -34,7 +34,6 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 SLOW = {
-    "docs/diff.md",
     "docs/feed.md",
     "docs/filter.md",
     "docs/mapping.md",

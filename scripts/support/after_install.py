@@ -13,15 +13,13 @@ EXTRA = {  # packages that are not installed here, and what cannot be imported w
     "torch": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "open_clip_train": ("wdsflow.training.",),
-    "aiohttp": ("wdsflow.serving.",),
 }
 
 
 def every_module_imports() -> None:
     """Import all of the installed package: a folder missing from the wheel shows here.
 
-    Without the extras `openclip` and `serve`, what makes batches and what serves cannot be imported; nothing else may
-    be missing, nor elsewhere.
+    Without the extra `openclip`, what makes batches cannot be imported; nothing else may be missing, nor elsewhere.
     """
     import wdsflow
 
@@ -37,7 +35,7 @@ def every_module_imports() -> None:
             if not name.startswith(EXTRA.get(error.name or "", ("\0",))):
                 raise
             without.append(name)
-    print(f"{len(names)} modules import, but for {len(without)} that need PyTorch, OpenCLIP or aiohttp")
+    print(f"{len(names)} modules import, but for {len(without)} that need PyTorch or OpenCLIP")
 
 
 def the_other_validate_is_whole() -> None:

@@ -27,7 +27,7 @@ PARTS = (  # of the tests, each for one process, those that take long first; the
     ("tests/training",),
     ("tests/cli",),
     ("tests/stages", "tests/models"),
-    ("tests/reshaping", "tests/serving"),
+    ("tests/reshaping",),
     ("tests/test_readme.py", "tests/test_demo.py", "tests/test_examples.py", "tests/test_tiny_clip.py"),
     ("tests/mapping", "tests/pages"),
     ("tests/scan", "tests/validate"),

@@ -25,7 +25,6 @@ from wdsflow.shards.source import http as faults
 WHERE = ("--where", "caption_words >= 2", "--jobs", "0")
 COMMANDS = {
     "filter": WHERE,
-    "dense": (*WHERE, "--numbering", "dense"),
     "measure": ("--scores", "min_side,caption_words", "--jobs", "0"),
     "repair": (),
     "reshard": ("--folds", "2"),
@@ -63,8 +62,7 @@ def s3(server, monkeypatch):
 
 
 def words(name, out):
-    command = "filter" if name == "dense" else name
-    return (command, "set", "-o", str(out), *COMMANDS[name])
+    return (name, "set", "-o", str(out), *COMMANDS[name])
 
 
 def run(*typed):

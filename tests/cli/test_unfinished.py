@@ -13,9 +13,6 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.validate import check
 
@@ -164,14 +161,6 @@ def test_the_next_run_removes_all_that_a_killed_one_left(command, shards: Path):
     assert run(*COMMANDS[command]) == 0
     assert files(shards / "out") == whole
     assert [path for path in shards.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
-
-
-def test_numbered_outputs_that_wait_are_tidied_too(shards: Path):
-    waiting = shards / "out/_wdsflow/tars"
-    waiting.mkdir(parents=True)
-    (waiting / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
-    filter_shards("in", "out", Recipe(where="bytes > 0", numbering="dense"), RunOptions(jobs=0))
-    assert not waiting.exists()
 
 
 MOUNTED = """

@@ -59,7 +59,7 @@ def test_one_line_tells_that_nothing_could_be_read(unreadable, capsys, command):
         assert [each for hint in hints for each in commands(hint)] == advised
 
 
-@pytest.mark.parametrize("form", ["json", "sarif", "junit", "github", "html"])
+@pytest.mark.parametrize("form", ["json", "sarif", "github", "html"])
 def test_reports_for_programs_have_no_verdict_either(unreadable, capsys, form):
     url, name, _ = unreadable["a page"]
     assert run("validate", url, "--format", form, "--for", "open-clip-3.3", "--for", "datasets") == 2

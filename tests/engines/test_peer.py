@@ -7,9 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +53,7 @@ def scattered(ready: int) -> list[int]:
 @pytest.mark.parametrize("end", ENDS)
 def test_all_that_a_process_started_ends_with_it_whatever_its_session_or_parent(end: str) -> None:
     ready, tell = os.pipe()
-    peer = Peer(SCATTER + end, stdout=tell)
+    peer = Peer(f"import os; os.dup2({tell}, 1)" + SCATTER + end, inherit=(tell,))
     os.close(tell)
     family = scattered(ready)
     if ENDS[end] is None:
@@ -106,28 +104,6 @@ def test_a_process_is_waited_for_no_longer_than_asked() -> None:
     peer.line.sendall(b"\n")
     assert peer.ends_within(60)
     assert peer.close() == 0
-
-
-COMMAND = "from wdsflow.engines.keeper import run_command; run_command()"
-
-
-def test_a_command_gets_its_words_and_reads_nothing() -> None:
-    show = 'read line; echo "$? $1"; kill -PIPE $$'
-    with tempfile.TemporaryFile() as out:
-        peer = Peer(COMMAND, words=("sh", "-c", show, "sh", "a 'word'"), stdout=out)
-        assert peer.wait() == -signal.SIGPIPE
-        assert peer.close() == -signal.SIGPIPE
-        assert os.pread(out.fileno(), 100, 0) == b"1 a 'word'\n"
-
-
-def test_a_program_that_may_not_be_run_ends_as_in_a_shell(tmp_path: Path) -> None:
-    (tmp_path / "program").touch()
-    for program, status in ((tmp_path / "program", 126), (tmp_path / "none", 127)):
-        with tempfile.TemporaryFile() as said:
-            peer = Peer(COMMAND, words=(str(program),), stderr=said)
-            assert peer.wait() == status
-            assert str(program).encode() in os.pread(said.fileno(), 1000, 0)
-            peer.close()
 
 
 def test_a_signal_has_its_name_if_it_has_one() -> None:

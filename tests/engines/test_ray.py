@@ -1,7 +1,6 @@
 """Runs on a real Ray cluster of two nodes, against runs of one process: the same bytes, whoever is killed."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -263,45 +262,6 @@ def test_workers_that_are_killed_change_nothing(tmp_path: Path, cluster: Cluster
     assert report.total("samples") == 24 * 30
     assert digests(tmp_path / "out") == digests(tmp_path / "alone")
     assert workers(site) == []
-
-
-@pytest.mark.deep
-def test_outputs_numbered_without_gaps_are_those_of_one_machine(tmp_path: Path, cluster: Cluster, site: str):
-    source = Path(many_shards(tmp_path / "in", 12))
-    for number in (0, 3, 4, 11):  # nothing of these is kept
-        (source / f"{number:05d}.tar").unlink()
-        write_tar(source / f"{number:05d}.tar", [("a.jpg", b"no picture"), ("a.txt", b"words")])
-    dense = Recipe(where=WHERE, numbering="dense")
-    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(jobs=0))
-
-    def one_actor() -> list[psutil.Process]:
-        found = workers(site)
-        return found[0].parents()[1:2] if len(found) == 2 else []
-
-    def kill(suspended: list[psutil.Process]) -> None:
-        suspended[0].kill()
-
-    killing = Meanwhile(site, one_actor, kill)
-    report = filter_shards(str(source), tmp_path / "out", dense, on(cluster, begin=killing))
-    assert killing.happened
-    assert sorted(path.name for path in (tmp_path / "out").glob("*.tar")) == [
-        f"{number:05d}.tar" for number in range(8)
-    ]
-    assert digests(tmp_path / "out") == digests(tmp_path / "alone")
-    assert report.total("samples") == 8 * 30 + 4
-
-    write_tar(source / "00003.tar", entries(3, 30))  # now there is something in it: all after it moves
-    os.unlink(tmp_path / "out" / "00002.tar")
-    shutil.rmtree(tmp_path / "alone")
-    filter_shards(str(source), tmp_path / "alone", dense, RunOptions(jobs=0))
-    again = filter_shards(str(source), tmp_path / "out", dense, on(cluster))
-    assert again.resumed == 10
-    outputs = {name: digest for name, digest in digests(tmp_path / "alone").items() if not name.startswith("_")}
-    assert outputs.items() <= digests(tmp_path / "out").items()
-    assert sum(name.endswith(".tar") for name in outputs) == len(list((tmp_path / "out").glob("*.tar"))) == 9
-    for index in (1, 0):
-        filter_shards(str(source), tmp_path / "slices", dense, RunOptions(jobs=1, index=index, count=2))
-    assert outputs.items() <= digests(tmp_path / "slices").items()
 
 
 def run(site: str, *words: object) -> subprocess.Popen[str]:

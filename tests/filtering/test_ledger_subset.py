@@ -15,9 +15,7 @@ from tests.stages.stage_laws import assert_stage_laws
 from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.serving.shard_tars import LedgerSamples
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError
@@ -165,14 +163,13 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
     assert subset.shard(f"{tmp_path}/moved/0.tar").kept().kept == 5
 
 
-def test_of_shards_with_the_same_name_any_one_is_served_by_its_own_ledger(tmp_path):
+def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     write_shards(tmp_path / "a", shards=1)
     (tmp_path / "b").mkdir()
     write_tar(tmp_path / "b" / "00000.tar", [("x.txt", b"one two three"), ("x.png", b"no image")])
     data = [str(tmp_path / folder / "00000.tar") for folder in ("a", "b")]
     assert run("measure", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--jobs", 0).status == 0
-    subset = LedgerSubset(tmp_path / "scored", Recipe(where="caption_words > 1"))
-    assert LedgerSamples(data[1:], subset).record(0).kept == 1
+    assert LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(data[1]).kept().kept == 1
 
 
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):

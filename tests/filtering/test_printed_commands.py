@@ -85,7 +85,6 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "hurt/0000{0..2}.tar", "-o", "out", *LARGE), 1, ["wdsflow validate out"]),
         (("filter", "hurt/0000{0..2}.tar", "-o", "out", *COPIES), 1, ["hurt/00000.tar hurt/00002.tar -o out"]),
         (("filter", "hurt", "-o", "out", *COPIES), 1, ["wdsflow filter @out/_wdsflow/readable.txt -o out"]),
-        (("filter", "hurt", "-o", "out", *LARGE, "--numbering", "dense"), 1, ["wdsflow filter @out/_wdsflow/readable.txt"]),
         (("filter", "hurt", "--dry-run", *LARGE), 1, []),
         # Captions are elsewhere.
         (("filter", "json", "-o", "out", *WORDS), 2, ["--caption json:description"]),

@@ -73,14 +73,12 @@ def test_the_printed_commands_complete_the_output_of_one_run(folder: Path, capsy
     assert not list(Path("out").rglob("state-*"))
 
 
-@pytest.mark.parametrize("name", ["kept", "dense"])
-def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, name: str, monkeypatch):
-    recipe = replace(LARGE, numbering=name)
-    filter_shards("in", "one", recipe, HERE)
+def test_a_run_whose_last_slice_was_killed_at_its_end_is_merged(folder: Path, monkeypatch):
+    filter_shards("in", "one", LARGE, HERE)
     with monkeypatch.context() as patch:
         patch.setattr("wdsflow.records.output_record.OutputRecord.finish", lambda *_: False)
         for index in range(3):
-            slice_of(index, recipe=recipe)
+            slice_of(index)
     found = status()
     assert (found.is_done, found.merged) == (True, False)
     report = merge_slices(Path("out"))
@@ -234,13 +232,12 @@ def test_slices_that_work_at_the_same_time_are_watched_killed_and_completed(fold
 
 @pytest.mark.deep
 def test_a_merge_that_is_killed_at_any_change_is_completed_by_the_next(folder: Path, monkeypatch):
-    dense = replace(LARGE, numbering="dense")
-    filter_shards("in", "one", dense, HERE)
+    filter_shards("in", "one", LARGE, HERE)
     whole = digests(Path("one"))
     with monkeypatch.context() as patch:
         patch.setattr("wdsflow.records.output_record.OutputRecord.finish", lambda *_: False)
         for index in range(3):
-            slice_of(index, recipe=dense)
+            slice_of(index)
     os.rename("out", "slices")
     kill = (
         "import os, sys\nfrom pathlib import Path\nfrom wdsflow.filtering.merge_slices import merge_slices\n"

@@ -249,7 +249,7 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
     [
         ('stages:\n- clean_text\n- rename: {jpg: png}\n- clean_txt\nwhere: ""\n', "line 4: stage 3: unknown stage"),
         ("stages:\n- json_text:\n    json_text_ky: a\n", "line 3: stage 1, json_text: unknown setting"),
-        ("numbering: dense\nwhere: min_sid > 1\n", "line 2: where, column 1: no score is called 'min_sid'"),
+        ("empty: write\nwhere: min_sid > 1\n", "line 2: where, column 1: no score is called 'min_sid'"),
         (
             "scores:\n- blur\n- aspect_rato\n",
             "line 3: scores: 'aspect_rato': no score is called 'aspect_rato'; did you mean aspect_ratio?",

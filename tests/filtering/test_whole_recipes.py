@@ -15,7 +15,7 @@ YAML = [
     "keep: ['clip_similarity top 30%']", "keep: ['clip_similarity top 0%']", "keep: ['blur top 101%']",
     "keep: ['blur top 0.5%', 'blur top 1%']", "keep: [blur]", "keep: blur",
     "keep: ['caption bottom 10%', 'near_duplicate top 5%']", "keep: ['rank_percent(\"blur\") top 5%']", "keep: ['blur + 1 bottom 100% of kept']",
-    "scores: [blur, 'phash(decode=\"x\")']", "scores: [blurr]", "scores: blur", "unknown: maybe", "empty: keep", "numbering: dense", "numbering: 5",
+    "scores: [blur, 'phash(decode=\"x\")']", "scores: [blurr]", "scores: blur", "unknown: maybe", "empty: keep",
     "hash_images: yes", "hash_images: 'yes'", "tar_samples: 5\ntar_size: 3MB", "tar_samples: x", "stages: []", "stages: clean_text",
     "stages: [clean_text, {drop: {fields: json}}]", "stages: [renam]", "stages: [decode]", "stages: [{rename: {image: jpg, text: txt}}]",
     "stages: [{rename: {fields: {image: jpg}, keep: false}}]", "stages: [{rename: {IMAGE: jpg}}]", "stages: [{rename: {.a: jpg}}]",

@@ -129,7 +129,6 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--export", "none/kept.txt"), "none does not exist"),
         ((*FILTER, *LARGE, "--quarantine", "out"), "choose another folder for --quarantine"),
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
-        (("filter", "rows.jsonl", "-o", "out", "--where", "true", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
         (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
         (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),

@@ -6,14 +6,9 @@ from tests.test_floors import MODULES
 from tests.trees import nodes
 
 ROOM = "wdsflow.pieces"
-TARS = {
-    "wdsflow.serving.shard_tars": "holds what is served",
-    "wdsflow.serving.resharded_tars": "holds what is served",
-}
 ENDS = {
     "wdsflow.filtering.jsonl.jsonl_kind": "how large a tar becomes",
     "wdsflow.repair.repair_shard": "how large a tar would become",
-    **TARS,
 }
 
 
@@ -42,6 +37,6 @@ def test_only_the_room_of_the_pieces_copies_ranges_and_makes_headers():
     assert _with("copy_file_range") | _with("addfile(") == set()
 
 
-def test_only_what_is_served_is_held_as_a_view():
-    assert _importing("TarView") == set(TARS)
+def test_only_the_room_of_the_pieces_makes_views_and_few_know_how_a_tar_ends():
+    assert _importing("TarView") == set()
     assert _importing("END") == set(ENDS)

@@ -15,7 +15,6 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 from wdsflow.cli.main import COMMANDS, main
 
@@ -51,9 +50,6 @@ def texts(report: str, form: str) -> str:
         return html.unescape(re.sub(r"<[^>]*>", "\n", report))
     if form == "github":
         return re.sub("%(25|0D|0A|3A|2C)", lambda code: chr(int(code[1], 16)), report)
-    if form == "junit":
-        tree = ElementTree.fromstring(report)
-        return "\n".join(part for each in tree.iter() for part in (*each.attrib.values(), each.text or ""))
     if form in ("json", "sarif"):
         return "\n".join(_strings(json.loads(report)))
     return report

@@ -69,51 +69,10 @@ def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(p
     assert [paste(each, place).status for each in commands(done.errors)] == [2]
 
 
-@pytest.mark.parametrize(
-    ("sets", "said", "after"),
-    [
-        (["shards", "shardz"], "no shards match 'shardz'", 0),
-        (["none.tar", "shards"], "no such file", None),
-        (["", "shards"], "the pattern is empty", None),
-        (["shards", "text"], "nothing of B could be read: text/0.tar: not a tar: looks like text", 2),
-    ],
-)
-def test_a_set_that_cannot_be_read_at_all_is_no_difference(place: Path, sets: list[str], said: str, after: int | None):
-    (place / "_wdsflow").mkdir()
-    done = run(["diff", *sets], place)
-    assert done.status == 2
-    assert said in done.errors
-    assert "only in" not in done.out
-    if after is not None:
-        assert [paste(each, place).status for each in commands(done.errors)] == [after]
-
-
 def test_a_table_without_a_name_is_refused(place: Path):
     done = run(["graft", "shards", "-o", "out", "--from", "", *GRAFT[2:]], place)
     assert done.status == 2
     assert "the table has no name: is a variable of the shell not set?" in done.errors
-
-
-@pytest.mark.parametrize(
-    "words", [["--graft", "t.csv"], ["--on", "key"], [*GRAFT[2:4], "--set", "txt", "--graft", "t.csv"]]
-)
-def test_half_a_join_of_serve_is_refused_with_a_command(place: Path, words: list[str]):
-    done = run(["serve", "shards", *words], place)
-    assert done.status == 2
-    (command,) = commands(done.errors)
-    assert command in {
-        "wdsflow serve shards --graft t.csv --on key --set txt=caption",
-        "wdsflow serve shards",
-        "wdsflow serve --help",
-    }
-
-
-def test_a_command_that_does_not_fail_is_looked_at_for_a_hang(place: Path):
-    done = run(["bisect", "shards", "--", "true", "{shards}"], place)
-    assert done.status == 1
-    (command,) = commands(done.errors)
-    assert command == "wdsflow bisect shards --hang-after 60 -- true '{shards}'"
-    assert paste(command, place).status == 1
 
 
 LOOKING = {"validate": [], "inspect": [], "train": ["--dry-run"], "reshard": ["-o", "out"]}
@@ -208,9 +167,7 @@ def test_a_mistyped_option_after_the_dashes_is_answered_with_the_nearest(tmp_pat
         assert len(done.errors.splitlines()) == 1  # not the 60 lines of open_clip_train's usage
 
 
-@pytest.mark.parametrize(
-    ("command", "after"), [("train", " -- ARGS..."), ("validate", " [-- ARGS...]"), ("bisect", " -- COMMAND...")]
-)
+@pytest.mark.parametrize(("command", "after"), [("train", " -- ARGS..."), ("validate", " [-- ARGS...]")])
 def test_the_usage_shows_what_follows_the_dashes(tmp_path: Path, command: str, after: str):
     assert run([command, "--help"], tmp_path).out.splitlines()[0].endswith(after)
 

@@ -103,7 +103,7 @@ def repaired(out, shards, **options):
 
 
 def filtered(out, shards, where, **options):
-    filter_shards(str(shards), out, Recipe(where=where, numbering="dense"), RunOptions(jobs=0, **options))
+    filter_shards(str(shards), out, Recipe(where=where), RunOptions(jobs=0, **options))
 
 
 def nothing(_):
@@ -139,28 +139,10 @@ def test_a_reshard_into_folds_that_is_killed_is_resumed(memory, shards, tmp_path
 
 @pytest.mark.deep
 @pytest.mark.parametrize("where", ["caption_words >= 2", "not near_duplicate and caption_words >= 2"])
-def test_a_filter_with_dense_numbers_that_is_killed_is_resumed(memory, shards, tmp_path, where):
+def test_a_filter_that_is_killed_is_resumed(memory, shards, tmp_path, where):
     filtered(tmp_path / "out", shards, where)
     for found in each_kill(memory, nothing, lambda out: filtered(out, shards, where)):
         assert found == tree(tmp_path / "out")
-
-
-@pytest.mark.deep
-def test_numbers_that_change_because_an_input_has_changed_leave_no_old_output(memory, tmp_path):
-    def begin(out):
-        write_shards(tmp_path / "set", 3, 4)
-        filtered(out, tmp_path / "set", "caption_words >= 2")
-        first = tmp_path / "set" / "00000.tar"
-        first.write_bytes(bytes(1024))  # no sample: the others get smaller numbers
-        os.utime(first, ns=(10**18, 10**18))  # ledgers hold it
-
-    begin(tmp_path / "out")
-    filtered(tmp_path / "out", tmp_path / "set", "caption_words >= 2")
-    assert not (tmp_path / "out" / "00002.tar").exists()
-    for found in each_kill(memory, begin, lambda out: filtered(out, tmp_path / "set", "caption_words >= 2")):
-        names = {name for name in found if name.endswith(".tar")}
-        assert names == {"00000.tar", "00001.tar"}
-        assert {name: found[name] for name in names} == {name: tree(tmp_path / "out")[name] for name in names}
 
 
 def test_an_output_that_was_changed_in_the_store_is_written_again(memory, shards):

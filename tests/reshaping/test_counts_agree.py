@@ -36,10 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("reshard", "a.tar", "-o", "out"),
         ("graft", "a.tar", "-o", "out", "--from", "t.csv", "--on", "key", "--set", "txt=caption"),
         ("filter", "a.tar", "-o", "out", "--where", "caption_words >= 0", "--jobs", "0", "--unknown", "keep"),
-        (
-            *"cut a.tar -o out --ledger scores --unknown keep --jobs 0 --numbering dense --where".split(),
-            "caption_words > 0",
-        ),
+        (*"cut a.tar -o out --ledger scores --unknown keep --jobs 0 --where".split(), "caption_words > 0"),
         ("repair", "a.tar", "-o", "out"),
     ],
     ids=" ".join,
@@ -101,9 +98,6 @@ def test_all_commands_count_the_same_samples_next_to_files_of_macos(
     done = run("reshard", "a.tar", "-o", "even", "--shards", 1)
     assert "samples: 12 in = 12 out + 0 left out" in done.out
     assert members_left_out(done.out) == more
-    done = run("diff", "a.tar", "even")
-    assert done.status == 0
-    assert f"A: 1 shard, 12 samples, 24 bytes in jpg, txt; {more} members of no sample" in done.out
     for folder in ("filtered", "even"):
         assert [name for name, _ in read_tar(next(Path(folder).glob("*.tar")))] == [name for name, _ in MEMBERS]
 
@@ -140,8 +134,6 @@ def test_a_loss_is_reported_only_if_contents_are_missing_at_the_end(
     assert f"{whole} of 12 samples written" in done.out
     done = run("filter", "a.tar", "-o", "filtered", "--where", "has('jpg')", "--jobs", 0)
     assert (done.status, f"{whole}  kept" in done.out) == (status, True)
-    done = run("diff", "whole.tar", "a.tar")
-    assert (done.status, "could not be read" in done.out) == (2 * status, bool(status))
     done = run("repair", "a.tar", "-o", "repaired")
     assert (done.status, "lost:" in done.out) == (status, bool(status))
     (finding,) = check("a.tar", level="names", select=["W001"]).findings

@@ -7,7 +7,6 @@ from typing import Any
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from wdsflow import FeedOptions, index_shards, repair_shards
-from wdsflow.reshaping.diff.run_diff import diff_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
@@ -25,10 +24,6 @@ CALLS: list[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = [
     (repair_shards, ("in", "out"), {"caption": "json:"}),
     (repair_shards, ("in", "out"), {"rename": {"jpg": "a/b"}}),
     (repair_shards, ("none", "out"), {}),
-    (diff_shards, ("in", "in"), {"jobs": 0}),
-    (diff_shards, ("in", "in"), {"shown": -1}),
-    (diff_shards, ("in", "none"), {}),
-    (diff_shards, ("in", "in"), {"ledgers": ("a", "b")}),
     (graft_shards, ("in", "out"), {**JOIN, "jobs": 0}),
     (graft_shards, ("in", "in"), JOIN),
     (graft_shards, ("in", "out"), {**JOIN, "on": "size"}),

@@ -4,7 +4,7 @@ from importlib import import_module, resources
 
 from .report import Report
 
-FORMATS = ("text", "json", "sarif", "junit", "github", "html")
+FORMATS = ("text", "json", "sarif", "github", "html")
 
 
 def render(report: Report, form: str, width: int = 100) -> str:

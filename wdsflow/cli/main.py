@@ -45,7 +45,7 @@ GROUPS = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
-AFTER_DASHES = frozenset({"validate", "train", "bisect"})  # pass the arguments after -- to another program
+AFTER_DASHES = frozenset({"validate", "train"})  # pass the arguments after -- to another program
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 

@@ -29,7 +29,7 @@ from wdsflow.validate.check_options import CheckOptions, SampledOptions
 if TYPE_CHECKING:
     from wdsflow.validate.report import Report
 
-Format = Literal["text", "json", "sarif", "junit", "github", "html"]
+Format = Literal["text", "json", "sarif", "github", "html"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ReportOptions:
     """Outputs in addition to, or in place of, a report on standard output."""
 
     form: Format = option(
-        "text", "Format of the report: text, json, sarif, junit, github or html.", "--format", metavar="FORMAT"
+        "text", "Format of the report: text, json, sarif, github or html.", "--format", metavar="FORMAT"
     )
     output: Path | None = option(None, "Write the report to this file, and print a summary.", metavar="FILE")
     certify: Path | None = option(

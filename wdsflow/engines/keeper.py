@@ -50,20 +50,6 @@ def continue_in_forks() -> None:
     _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)  # a fork does not inherit it
 
 
-def run_command() -> NoReturn:
-    """Become the program that the arguments of this process name, with nothing to read."""
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs inherit that
-    words = sys.argv[1:]
-    try:
-        os.execvp(words[0], words)  # noqa: S606 - the command of the user
-    except OSError as error:
-        sys.stderr.write(f"{words[0]}: {error.strerror}\n")
-        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-
-
 def _keep(child: int) -> NoReturn:
     """Wait until the child ends or must end; then end all that it started, and end as the child did."""
     with open(os.devnull, "r+b") as nothing:

@@ -22,7 +22,7 @@ End
     in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
 
 Users: shard workers (``local``), Ray's driver (``cluster``, without a keeper: it leaves the cluster first), model servers,
-map workers, probes of pipelines, checks of loaders (in forks of such processes), and the commands that bisection tries.
+map workers, probes of pipelines, and checks of loaders (in forks of such processes).
 Decoders are forks with shared memory, started by multiprocessing; they have ``Note`` and the account of a death from here.
 """
 
@@ -55,11 +55,10 @@ class Peer:
 
     Args:
         code: Python code that the process runs.
-        words: its arguments.
         kept: whether a keeper ends all that the process starts.
         environment: variables; those of this process take precedence.
         inherit: descriptors that the process holds open.
-        stdout: where its standard output goes; None: where that of this process goes. ``stderr`` likewise.
+        stderr: where its standard error goes; None: where that of this process goes.
         cwd: its working directory.
     """
 
@@ -67,12 +66,10 @@ class Peer:
         self,
         code: str,
         *,
-        words: Sequence[str] = (),
         kept: bool = True,
         environment: Mapping[str, str] | None = None,
         inherit: Sequence[int] = (),
-        stdout: int | IO[bytes] | None = None,
-        stderr: int | IO[bytes] | None = None,
+        stderr: IO[bytes] | None = None,
         cwd: str | None = None,
     ) -> None:
         import socket
@@ -88,12 +85,11 @@ class Peer:
         with theirs:
             # Not by PYTHONPATH: a command that a shard or a score runs would inherit it, and may be of another Python.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {keeper}{code}", *words],
+                [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {keeper}{code}"],
                 env={**(environment or {}), **os.environ},
                 pass_fds=tuple(inherit),
                 start_new_session=True,  # Ctrl-C is for this process, which ends the others
                 stdin=theirs.fileno(),
-                stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,
             )

@@ -140,7 +140,7 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
 def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, options: RunOptions) -> RunReport:
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
-    layout, scored = _layout(out, recipe, options), Layout(local_folder(ledger))
+    layout, scored = _layout(out, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
     check_shards(found, names, recipe)
     _refuse_same(ledger, layout, "--ledger")
@@ -170,7 +170,7 @@ def _scored_first(
     """Run one pass, or two if scores compare all samples: the first computes and gathers, the second decides."""
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
-    layout = _layout(out, recipe, options, tars=tars)
+    layout = _layout(out, options)
     found, names = _shards(urls)
     check_shards(found, names, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
@@ -281,9 +281,9 @@ def _refuse_slices(options: RunOptions, *, compares: bool) -> None:
         )
 
 
-def _layout(out: Path, recipe: Recipe, options: RunOptions, *, tars: bool = True) -> Layout:
+def _layout(out: Path, options: RunOptions) -> Layout:
     quarantine = None if options.quarantine is None else local_folder(options.quarantine)
-    return Layout(out, quarantine, dense=tars and recipe.numbering == "dense")
+    return Layout(out, quarantine)
 
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:

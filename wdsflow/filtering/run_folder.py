@@ -1,10 +1,8 @@
 """The output folder of a run: its paths, the records of its finished shards, and the names of its outputs."""
 
-import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +11,6 @@ from typing import Any, ClassVar
 from wdsflow.records.line import Counts, Line, lines_paths, read_lines
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
-from wdsflow.shards.atomic import sync_folder, write_file
 from wdsflow.shards.source.base import Range
 
 from .kinds import kind_of
@@ -107,14 +104,10 @@ class ShardFailure:
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths of one output folder; a shard is named by its output, such as ``00000.tar``.
-
-    ``dense``: outputs stay inside until all are done, then they are numbered.
-    """
+    """The paths of one output folder; a shard is named by its output, such as ``00000.tar``."""
 
     folder: Path
     quarantine_folder: Path | None = None
-    dense: bool = False
 
     @cached_property
     def inside(self) -> Path:
@@ -146,17 +139,7 @@ class Layout:
 
     def tar(self, name: str) -> Path:
         """Return the path of an output."""
-        return (self.waiting if self.dense else self.folder) / name
-
-    @cached_property
-    def waiting(self) -> Path:
-        """The folder in which outputs wait for their numbers."""
-        return self.inside / "tars"
-
-    @property
-    def numbering(self) -> Path:
-        """The file with the number of each output."""
-        return self.inside / "numbering.json"
+        return self.folder / name
 
     def ledger(self, name: str) -> Path:
         """Return the path of a shard's ledger."""
@@ -187,8 +170,7 @@ class Layout:
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""
         inside = self.inside
-        found = [self.folder, inside, inside / "ledger", self.resolved_folder, self.spool, self.quarantined]
-        return [*found, self.waiting] if self.dense else found
+        return [self.folder, inside, inside / "ledger", self.resolved_folder, self.spool, self.quarantined]
 
     @property
     def spool(self) -> Path:
@@ -207,70 +189,6 @@ def records_in_order(layout: Layout) -> list[ShardRecord]:
     """Return the finished shards of a run in their order."""
     found = read_lines(lines_paths(layout.inside, MANIFEST), ShardRecord)
     return sorted(found.values(), key=lambda record: record.shard)
-
-
-def dense_name(number: int) -> str:
-    """Return the name of an output by its index among those with samples."""
-    return f"{number:05d}.tar"
-
-
-def numbered(layout: Layout) -> dict[str, str]:
-    """Return the numbered outputs, and the names under which they were written."""
-    try:
-        found = json.loads(layout.numbering.read_bytes())
-        return {str(dense): str(name) for dense, name in found.items()}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, AttributeError):
-        raise FileExistsError(
-            f"{layout.numbering} is damaged: remove {layout.folder}, or choose another folder with -o"
-        ) from None
-
-
-def finder(layout: Layout) -> Callable[[str], Path]:
-    """Return a function that returns the current path of an output."""
-    numbers = {name: dense for dense, name in numbered(layout).items()}
-
-    def current_path(name: str) -> Path:
-        waiting = layout.waiting / name
-        if waiting.exists():
-            return waiting
-        return layout.folder / numbers[name] if name in numbers else layout.tar(name)
-
-    return current_path
-
-
-def give_numbers(layout: Layout, records: Sequence[ShardRecord]) -> dict[str, int]:
-    """Move all outputs out and rename them by number; return samples by name. If killed, the next call continues."""
-    with_samples = [record for record in records if record.output is not None]
-    names = {dense_name(number): record.name for number, record in enumerate(with_samples)}
-    if names != numbered(layout):
-        write_file(layout.numbering, json.dumps(names, indent=1).encode() + b"\n")
-    for dense, name in names.items():
-        with suppress(FileNotFoundError):  # already moved
-            os.replace(layout.waiting / name, layout.folder / dense)
-    sync_folder(layout.folder)
-    with suppress(OSError):
-        layout.waiting.rmdir()
-    return {dense: record.counted for dense, record in zip(names, with_samples, strict=True)}
-
-
-def take_numbers(layout: Layout) -> None:
-    """Move all outputs back inside: one of them is written again, which may change the numbers of others."""
-    names = numbered(layout)
-    if not names:
-        return
-    layout.waiting.mkdir(exist_ok=True)
-    for dense, name in names.items():
-        with suppress(FileNotFoundError):
-            if (
-                layout.waiting / name
-            ).exists():  # only after a run into a store was killed, which copies and then removes
-                (layout.folder / dense).unlink()
-            else:
-                os.replace(layout.folder / dense, layout.waiting / name)
-    sync_folder(layout.waiting)
-    layout.numbering.unlink()
 
 
 class QuarantineTaken(FileExistsError):
@@ -324,9 +242,6 @@ def _refuse_aside(layout: Layout) -> None:
 def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, list[tuple[str, str]]]]:
     """Yield each folder with (name of a file, output that it belongs to)."""
     names = [str(name) for name in asked["names"]]
-    if layout.dense:
-        yield layout.folder, [(dense_name(number), dense_name(number)) for number in range(len(names))]
-    else:
-        yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
+    yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
     reasons = ((layout.reasons(name).name, name) for name in names)
     yield layout.quarantined, [*((name, name) for name in names), *reasons]

@@ -192,8 +192,6 @@ class Pass:
             record = self._enter(stack)
             if self.before is None or self.before(self, report):
                 todo = self.shards() if record is None else self._left(record, report)
-                if todo and self.layout.dense and record is not None:
-                    record.take_numbers()
                 self._work(record, todo, report)
                 report.whole = not report.failures
                 why = report.failures[0].reason if report.failures else ""

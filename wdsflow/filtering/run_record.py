@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
 from .kinds import kind_of
-from .run_folder import MANIFEST, Layout, ShardRecord, finder, give_numbers, numbered, outputs_of, refuse, take_numbers
+from .run_folder import MANIFEST, Layout, ShardRecord, outputs_of, refuse
 
 _ONE_OF = {"filter": "a filter", "measure": "a measurement", "cut": "a cut"}
 _OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
@@ -161,12 +161,6 @@ class RunRecord(OutputRecord[ShardRecord]):
     def __init__(self, layout: Layout, kind: str, part: tuple[int, int] = (0, 1)) -> None:
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout, self.identity = layout, ""
-        self._lies_at: Callable[[str], Path] | None = None
-
-    def read(self) -> None:
-        """Read the record, which needs no lock."""
-        self._lies_at = None
-        super().read()
 
     def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, object]) -> LeftOver:
         """Return which of the shards (number, url, name) are done. ``asked``: the request."""
@@ -190,12 +184,6 @@ class RunRecord(OutputRecord[ShardRecord]):
                 found.changed.append(f"{url}: {reason}")
         return found
 
-    def take_numbers(self) -> None:
-        """Move densely numbered outputs back inside: one is written again, which may change the numbers of others."""
-        with self.together("finish"):
-            take_numbers(self.layout)
-        self.publish()
-
     def begun_scores(self) -> tuple[str, ...]:
         """Return the scores that ledgers of a run of ``measure`` have, in its order. Raises LedgerError."""
         self.read()
@@ -215,20 +203,17 @@ class RunRecord(OutputRecord[ShardRecord]):
         """Yield the files that outputs may have, under the names of an earlier run."""
         before = self.options or {}
         there = as_it_was(self.layout, before)
-        lies_at = finder(there)
         for name in sorted(self.outputs):
-            yield from outputs_of(lies_at(name), before)
+            yield from outputs_of(there.tar(name), before)
             yield from (there.ledger(name), there.quarantine(name), there.reasons(name))
-        yield from (there.folder / dense for dense in numbered(there))
         yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
 
     def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:
         """Yield the files of a finished shard with their identity."""
         layout = self.layout
-        self._lies_at = self._lies_at or finder(layout)
         beside: list[Path] = []
         if line.output is not None:
-            output, *beside = kind_of(line.name).outputs(self._lies_at(line.name))
+            output, *beside = kind_of(line.name).outputs(layout.tar(line.name))
             yield output, line.output
         if line.quarantine is not None:
             yield layout.quarantine(line.name), line.quarantine
@@ -239,10 +224,8 @@ class RunRecord(OutputRecord[ShardRecord]):
             yield layout.reasons(line.name), THERE
         yield from ((path, THERE) for path in beside)
 
-    def samples(self, done: Sequence[ShardRecord], *, whole: bool) -> dict[str, int] | None:
-        """Return the samples of all tars; densely numbered ones get their numbers when all are done."""
-        if self.layout.dense:
-            return give_numbers(self.layout, done) if whole else None
+    def samples(self, done: Sequence[ShardRecord]) -> dict[str, int]:
+        """Return the samples of all tars."""
         sizes = dict[str, int]()
         for record in done:
             if record.output is not None:
@@ -305,7 +288,6 @@ class RunRecord(OutputRecord[ShardRecord]):
     def remove(self) -> None:
         """Remove all files of the outputs, and those of the first of two passes."""
         super().remove()
-        self.layout.numbering.unlink(missing_ok=True)
         shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # only this run works in it
 
     def why(self, name: str, before: Any, now: object) -> str:
@@ -322,10 +304,6 @@ def _origin(number: int, url: str, recipe: str) -> dict[str, object]:
 
 
 def as_it_was(layout: Layout, before: Mapping[str, object]) -> Layout:
-    """Return the layout of an earlier run: other names of its outputs, another folder for its quarantine."""
-    aside, recipe = before.get("quarantine"), before.get("recipe")
-    return replace(
-        layout,
-        quarantine_folder=layout.folder / aside if isinstance(aside, str) else None,
-        dense=isinstance(recipe, dict) and recipe.get("numbering") == "dense",
-    )
+    """Return the layout of an earlier run: another folder for its quarantine."""
+    aside = before.get("quarantine")
+    return replace(layout, quarantine_folder=layout.folder / aside if isinstance(aside, str) else None)

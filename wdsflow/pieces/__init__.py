@@ -1,4 +1,4 @@
-"""The pieces of an output: one way to decide, write, serve and read them.
+"""The pieces of an output: one way to decide, write and read them.
 
 Commands that make shards from shards copy nothing themselves. They decide: an output is a sequence of **pieces**, in
 order. A piece is a range of a source, ``(first byte, byte after the last)``, or new bytes::
@@ -11,10 +11,8 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
   so that a range is always two numbers.
 * ``write_pieces`` makes a file of pieces, in one step: it is there whole, or not at all (``writer.py``).
 * ``TarView`` holds pieces in 16 bytes each, and finds those of any part; ``ViewSource`` reads that tar without writing it
-  (``tar_view.py``). ``serve`` sends it, the feed reads it, and it can be the source of further pieces: ``serve`` offers
-  a filtered, grafted and resharded set as a view of views.
+  (``tar_view.py``). So the feed reads the samples that a ledger keeps, and ``validate`` single samples.
 
-``Source.parts`` resolves a range down to files: the writer copies from there, the server lets the kernel send from
-there. A tar may lack the padding of its last member; only its source adds it. A source that is shorter than its pieces
-has changed (SourceChangedError).
+``Source.parts`` resolves a range down to files, from which the writer copies. A tar may lack the padding of its last
+member; only its source adds it. A source that is shorter than its pieces has changed (SourceChangedError).
 """

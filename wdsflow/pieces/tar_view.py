@@ -12,11 +12,10 @@ from wdsflow.shards.source.streams import ForwardSource
 from .pieces import END, address, joined, number_of
 
 Opened = Callable[[int], AbstractContextManager[Source]]
-_HELD = 32 << 20  # bytes of memory that open sources hold at most, about
 
 
 class JoinedSource(Source):
-    """Numbered sources as one, whose bytes are at ``address(number, offset)``. Some stay open, as long as there is room.
+    """Numbered sources as one, whose bytes are at ``address(number, offset)``. Some stay open.
 
     Args:
         opened: opens a source for a block.
@@ -27,19 +26,17 @@ class JoinedSource(Source):
         self.url = "several shards"
         self._new, self._most = opened, most
         self._open: OrderedDict[int, tuple[Source, ExitStack]] = OrderedDict()
-        self._weight = 0
 
     def get(self, number: int) -> Source:
         """Return a source, open until the next call. Raises as ``opened``."""
         if number in self._open:
             self._open.move_to_end(number)
             return self._open[number][0]
-        while self._open and (len(self._open) >= self._most(number) or self._weight > _HELD):
-            self.evict(next(iter(self._open)))
+        while self._open and len(self._open) >= self._most(number):
+            self._open.popitem(last=False)[1][1].close()
         with ExitStack() as stack:
             source = stack.enter_context(self._new(number))
             self._open[number] = source, stack.pop_all()
-        self._weight += source.weight
         return source
 
     def parts(self, start: int, stop: int) -> Iterator[tuple[Source, Piece]]:
@@ -56,12 +53,6 @@ class JoinedSource(Source):
         """Announce that these bytes will be read soon."""
         number = number_of(offset)
         self.get(number).ahead(offset - address(number, 0), size)
-
-    def evict(self, number: int) -> None:
-        """Close a source to make room for another."""
-        source, stack = self._open.pop(number)
-        self._weight -= source.weight
-        stack.close()
 
     def close(self) -> None:
         """Close all of them."""
@@ -99,24 +90,6 @@ class TarView:
                 continue
             self._ends.append(self.size)
         self._data = bytes(data)
-
-    @property
-    def weight(self) -> int:
-        """Bytes of memory that it takes, about."""
-        return 200 + 16 * len(self._ends) + len(self._data)
-
-    @property
-    def reach(self) -> int:
-        """The end of the range that reaches furthest into the source."""
-        starts = (self._ends[at - 1] if at else 0 for at in range(len(self._ends)))
-        each = zip(self._origins, starts, self._ends, strict=True)
-        return max((origin + end - start for origin, start, end in each if origin >= 0), default=0)
-
-    def marks(self) -> Iterator[bytes]:
-        """Yield the bytes that identify this view of a source."""
-        yield self._ends.tobytes()
-        yield self._origins.tobytes()
-        yield self._data
 
     def parts(self, start: int, stop: int) -> Iterator[Piece]:
         """Yield the parts of the bytes from ``start`` to ``stop``, which are in the view: ranges of the source, new bytes."""
@@ -161,8 +134,7 @@ class ViewSource(Source):
 
     def __init__(self, view: TarView, source: Source) -> None:
         self.url, self.size, self.length = source.url, source.size, view.size
-        self.near = source.fd >= 0 or source.near
-        self.weight = source.weight + view.weight
+        self.near = source.fd >= 0
         self.view, self._source = view, source
 
     def read_at(self, offset: int, size: int) -> bytes:

@@ -106,8 +106,8 @@ class OutputRecord(Generic[L]):
         if isinstance(line, OneFile):
             yield self.folder / line.name, line.identity
 
-    def samples(self, done: Sequence[L], *, whole: bool) -> dict[str, int] | None:
-        """Return the entries of ``sizes.json`` for finished outputs; None if they are not known yet."""
+    def samples(self, done: Sequence[L]) -> dict[str, int]:
+        """Return the entries of ``sizes.json`` for finished outputs."""
         known = (line for line in done if isinstance(line, OneFile) and line.identity)
         return {line.name: line.counted for line in known if (self.folder / line.name).exists()}
 
@@ -307,13 +307,13 @@ class OutputRecord(Generic[L]):
     def _end(self, done: Sequence[L], *, whole: bool) -> None:
         places = {name: place for place, name in enumerate(self._names)}
         self.lines = dict(sorted(self.lines.items(), key=lambda item: (places.get(item[0], -1), item[0])))
-        samples = self.samples(done, whole=whole)
+        samples = self.samples(done)
         self._write_lines()
         if not self.lines and not self.outputs:
             self.clear(counts=False)
         elif self._is_marked and not self._has_files():
             self.clear(counts=True)
-        elif self._is_marked and samples is not None:
+        elif self._is_marked:
             end_shards(self.folder, samples)
             self._is_marked = False
         if whole:

@@ -32,7 +32,6 @@ _UPLOADS = 2  # at a time: one holds up to 100 MB of a file
 _PULLED = frozenset((".json", ".jsonl", ".parquet"))
 # Folders inside that only a run in progress needs.
 _SCRATCH = frozenset(("spool", "resolved", "graft", "reshard-scratch"))
-_NUMBERING = "numbering.json"
 _LINES = ".lines"
 
 
@@ -269,8 +268,6 @@ class Store:
         key = self._key(name)
         self._change(key, lambda: self._system.cp_file(self._key(before), key))
         self._note(name)
-        if before in self._blank:
-            self._blank.add(name)
 
     def _remove(self, name: str) -> None:
         self._remove_key(self._key(name))
@@ -320,8 +317,6 @@ def _turn(name: str, *, stays: bool) -> int:
         return 0 if stays else _TURN_LAST
     if path.name in COUNTS:
         return 6 if stays else 7
-    if inside and path.name == _NUMBERING:
-        return 1 if stays else _TURN_LINES
     if inside and path.suffix == ".json":  # options
         return 5 if stays else 8
     if inside and path.suffix == ".jsonl":

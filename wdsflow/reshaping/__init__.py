@@ -1,1 +1,1 @@
-"""New shards from byte ranges of others: equal shards, joined fields; and differences between two sets."""
+"""New shards from byte ranges of others: equal shards, joined fields."""

@@ -1,4 +1,4 @@
-"""The options of ``graft`` and ``diff``, separate from their code: the command line imports them for each help."""
+"""The options of ``graft``, separate from its code: the command line imports them for each help."""
 
 import os
 from collections.abc import Sequence
@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import MACHINES, OTHER, allow_pipe_option, option, required, restart_option
+from wdsflow.text.options import allow_pipe_option, option, required, restart_option
 
-Ledger = str | os.PathLike[str] | None
 Ambiguous = Literal["refuse", "first", "each", "drop"]
 
 
@@ -40,21 +39,4 @@ class GraftRequest:
     restart: bool = restart_option()
     jobs: int = option(2, "Shards at once.", metavar="N", least=1)
     allow_pipe: bool = allow_pipe_option()
-    begin: Begin | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiffOptions:
-    """The arguments of a comparison.
-
-    Attributes:
-        ledgers: output folders of ``filter`` or ``score``, whose scores are compared; by default those in the folders of
-            the shards, if both have one.
-        begin: called with the number of shards; its result is called after each of them.
-    """
-
-    shown: int = option(20, "Samples shown of each kind of difference.", "--show", metavar="N", least=0)
-    jobs: int = option(2, "Shards read at once.", metavar="N", panel=MACHINES, least=1)
-    allow_pipe: bool = allow_pipe_option(OTHER)
-    ledgers: tuple[Ledger, Ledger] | None = None
     begin: Begin | None = None

@@ -7,7 +7,6 @@ from .loader_entries import LOADERS
 from .remote_entries import REMOTE
 from .reshaping_entries import GRAFTS, RESHARDING
 from .scoring_entries import SCORING
-from .serving_entries import SERVING
 
 ENTRIES = [
     Entry(
@@ -181,7 +180,6 @@ ENTRIES = [
     ),
     *FILTERS,
     *RESHARDING,
-    *SERVING,
     *REMOTE,
     *GRAFTS,
     *LOADERS,

@@ -14,18 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import (
-    cluster,
-    decoding,
-    filtering,
-    grafting,
-    pictures,
-    remote,
-    resharding,
-    resizing,
-    semantic,
-    serving,
-)
+from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, resizing, semantic
 
 Result = dict[str, Any]
 
@@ -119,12 +108,6 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "reshard-shuffle": lambda paths: resharding.ours(paths, Clock, shards=7, shuffle=1),
     "cp-synced": lambda paths: resharding.copy(paths, Clock),
     "graft": lambda paths: grafting.ours(paths, Clock),
-    "serve-webdataset": lambda paths: serving.view(paths, Clock, serving.by_webdataset),
-    "serve-files-webdataset": lambda paths: serving.files(paths, Clock, serving.by_webdataset),
-    "serve-curl": lambda paths: serving.view(paths, Clock, serving.by_curl),
-    "serve-files-curl": lambda paths: serving.files(paths, Clock, serving.by_curl),
-    "serve-resharded": lambda paths: serving.view(paths, Clock, serving.by_curl, 500),
-    "serve-files-resharded": lambda paths: serving.files(paths, Clock, serving.by_curl, 500),
     "resize": lambda paths: resizing.ours(paths, Clock, "fast"),
     "resize-exact": lambda paths: resizing.ours(paths, Clock, "exact"),
     "resize-pillow": lambda paths: resizing.loop(paths, Clock, resizing.pillow),

@@ -73,15 +73,6 @@ small samples the work in Python counts most, of large ones the copy. Large sets
 table, `graft-many` is large enough.
 """
 
-SERVING = """\
-## Serving
-
-`serve-*`: `wdsflow serve` with a ledger of half of the samples, compared with the tars of `wdsflow cut` served as files by
-aiohttp, the library that serve uses; 8 x 625 samples of 20 KB, on this machine, wall-clock time of the reader.
-`serve-download` is the reader that does nothing with the bytes: the kernel copies files to the connection by itself, and
-a view has a range for each run of kept samples.
-"""
-
 REMOTE = """\
 ## Shards in an object store
 
@@ -121,7 +112,6 @@ def write_page(result: dict[str, Any], page: Path) -> None:
         FILTERS: ("filter-", "cut-"),
         RESHARDING: ("reshard-",),
         GRAFTS: ("graft-",),
-        SERVING: ("serve-",),
         REMOTE: ("remote-",),
         SCORING: ("clip-",),
     }

@@ -7,11 +7,13 @@ bytes of the shards.
 
 import importlib
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from support.bench import filtering, serving
+from support.bench import filtering
 from support.bench.object_store import BANDWIDTH, LATENCY
 
 MakeClock = Callable[[], Any]
@@ -22,10 +24,15 @@ _ACCOUNT = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT
 @contextmanager
 def stored(paths: Sequence[str]) -> Iterator[list[str]]:
     """Serve the shards as objects, and give their urls."""
-    words = [_STORE, os.path.dirname(paths[0]), str(LATENCY), str(BANDWIDTH)]
-    with serving.running(words, until="") as url:
-        os.environ.update(_ACCOUNT, AWS_ENDPOINT_URL=url.rstrip("/"))
-        yield [f"s3://bench/{os.path.basename(path)}" for path in paths]
+    words = [sys.executable, _STORE, os.path.dirname(paths[0]), str(LATENCY), str(BANDWIDTH)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            url = process.stdout.readline().strip()
+            os.environ.update(_ACCOUNT, AWS_ENDPOINT_URL=url.rstrip("/"))
+            yield [f"s3://bench/{os.path.basename(path)}" for path in paths]
+        finally:
+            process.kill()
 
 
 def names(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:

@@ -256,7 +256,6 @@ def test_what_lines_cannot_have_is_refused_before_any_work(tmp_path):
 
     path = write_set(tmp_path / "in")
     for recipe, message in (
-        (Recipe(where="width > 1", numbering="dense"), "dense"),
         (Recipe(where="width > 1", stages=(CleanText(),)), "stages"),
         (Recipe(where="width > 1", image_token=""), "empty"),
     ):

@@ -166,10 +166,9 @@ def test_every_report_and_the_certificate_know_that_it_is_not_known(tmp_path: Pa
     assert [verdict.outcome for verdict in report.verdicts] == ["not known"]
     assert (report.ok, report.exit_status) == (False, 1)
     assert "P326" in {finding.code for finding in report.errors}
-    for form in ("json", "sarif", "junit", "github", "html"):
+    for form in ("json", "sarif", "github", "html"):
         assert "not known" in render(report, form), form
     assert "NOT KNOWN  " in render(report, "text")
-    assert 'type="not known"' in render(report, "junit")
     assert "::error title=" in render(report, "github")
     assert "by_chance: not known" in refusal(report)
 

@@ -256,7 +256,7 @@ def test_the_verdict_on_a_pipeline_stands_in_every_report_next_to_those_of_reade
 
     assert [verdict.reader for verdict in report.verdicts] == ["open-clip-3.3", "pipeline"]
     assert "P326" in {finding.code for finding in report.findings}
-    for form in ("text", "json", "sarif", "junit", "github", "html"):
+    for form in ("text", "json", "sarif", "github", "html"):
         assert "small_pipelines" in render(report, form), form
     last = json.loads(render(report, "json"))["verdicts"][-1]
     assert (last["least"], last["usable"]) == (30, 30)

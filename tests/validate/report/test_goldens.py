@@ -123,7 +123,6 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "json": as_json,
     "html": as_element,
     "sarif": as_sarif,
-    "xml": lambda report: render(report, "junit"),
     "github": lambda report: render(report, "github"),
 }
 

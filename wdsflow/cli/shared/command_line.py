@@ -17,7 +17,7 @@ from .typed import Typed
 T = TypeVar("T")
 
 # Usage text for the arguments after -- of commands that run another program.
-AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS...", "bisect": "-- COMMAND..."}
+AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS..."}
 _SURE = 0.75  # similarity of a mistyped option of open_clip_train
 _TYPES: dict[object, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, str: click.STRING}
 

@@ -3,14 +3,12 @@
 import contextlib
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from wdsflow.records.working_folder import store_of
-from wdsflow.shards.urls import compact
-from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.shell import escape
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
@@ -20,24 +18,14 @@ from .typed import Typed, another, free
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
 
-_OF_LEDGER = ("ledger", "where", "keep", "near", "unknown")
-_OF_GRAFT = ("on", "fields", "ambiguous", "drop_unmatched")
-
 
 def _about_apart(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
-    source, steps = " ".join(map(quote_path, compact(typed.given["urls"]))), []
-    if typed.given.get("ledger"):  # cut first: dropping samples may leave others whose members are together
-        steps.append(f"wdsflow cut {source} -o {(source := str(free(Path('kept'))))}" + typed.words(*_OF_LEDGER))
-    if table := typed.given.get("table"):
-        target = str(free(Path("grafted")))
-        steps.append(f"wdsflow graft {source} --from {quote_path(str(table))}{typed.words(*_OF_GRAFT)} -o {target}")
-        source = target
     repaired = free(Path("repaired"))
-    steps.append(f"wdsflow repair {source} -o {repaired}" + (" --allow-pipe" if typed.given.get("allow_pipe") else ""))
-    removed = dict.fromkeys((*_OF_LEDGER, "table", *_OF_GRAFT, "allow_pipe"))
-    steps.append(typed.again(**removed, urls=[str(repaired)]))
-    return [f"bring them together: {steps[0]}", *(f"then: {step}" for step in steps[1:])]
+    return [
+        f"bring them together: {typed.look('repair', *typed.given['urls'], out=repaired)}",
+        f"then: {typed.again(allow_pipe=None, urls=[str(repaired)])}",
+    ]
 
 
 _RESOLUTIONS = {
@@ -48,8 +36,7 @@ _RESOLUTIONS = {
 
 
 def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
-    outcome = "nothing is served" if typed.name == "serve" else "nothing was written"
-    print(f"wdsflow: {outcome}: {escape(str(error), 500)}", file=sys.stderr)
+    print(f"wdsflow: nothing was written: {escape(str(error), 500)}", file=sys.stderr)
     for line in error.advice:
         print(f"  {escape(line, 500)}", file=sys.stderr)
     print(f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}", file=sys.stderr)
@@ -122,7 +109,7 @@ def explained(typed: Typed) -> Iterator[None]:
         refuse(str(error), *known(error, typed))
 
 
-_OUT = {"index": "index", "bisect": "smallest"}  # folders that need not be named
+_OUT = {"index": "index"}  # a folder that need not be named
 
 
 def _elsewhere(typed: Typed) -> str:
@@ -188,10 +175,8 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
     near = nearest_ledger(ledger)
     if near is not None and near != ledger and option in typed.given:
         yield f"with the ledgers in {near}: {typed.again(**{option: near})}"
-    elif typed.name in ("cut", "serve"):
+    elif typed.name == "cut":
         yield from rescore(typed)
-    elif typed.name == "diff":
-        yield "to see the options: wdsflow diff --help"
 
 
 def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
@@ -253,7 +238,7 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
 def _about_value(error: ValueError, typed: Typed) -> Iterator[str]:
     if typed.name == "index" and "give a folder" in str(error):
         yield f"elsewhere: {_elsewhere(typed)}"
-    elif _copies(typed) or typed.name == "diff" or (typed.name == "serve" and type(error) is ValueError):
+    elif _copies(typed):
         yield f"to see the options: wdsflow {typed.name} --help"
 
 
@@ -275,22 +260,15 @@ def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
 def _about_source(error: Exception, typed: Typed) -> list[str]:
     if _copies(typed):
         return ["finished shards are kept, and the same command writes the others again"]
-    if typed.name == "bisect":
-        return _see(error, typed)
     refuse(f"cannot read: {error}")
 
 
 def _about_output(error: OSError, typed: Typed) -> NoReturn:
     """Report the file that could not be written, and a fix."""
-    if typed.name in _DECIDE or typed.name == "serve":
+    if typed.name in _DECIDE:
         refuse(*_about_file(error, typed))
-    if typed.name == "diff":
-        folder = quote_path(tempfile.gettempdir())
-        cannot_write(error, f"free space in {folder}, or name another folder with the environment variable TMPDIR")
     if is_misplaced(error, Path(typed.given.get("out") or _OUT.get(typed.name, "."))):
         cannot_write(error, f"elsewhere: {_elsewhere(typed)}")
-    if typed.name == "bisect":
-        raise error
     finished = "files" if typed.name == "index" else "shards"
     cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
 
@@ -331,12 +309,6 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
         f"to index all shards: {typed.again(urls=error.folders)}",
         f"to list only those given: {typed.again(force=True)}",
     ],
-    "CannotListen": lambda error, typed: [
-        f"for programs of this machine only: {typed.again(host=None)}"
-        if error.elsewhere
-        else f"on a free port: {typed.again(port=0)}"
-    ],
-    "CannotStart": lambda _, typed: [f"its full path works from everywhere; as you typed it: {typed.again()}"],
     "UnpairedSubset": _about_unpaired,
     "MembersApart": _about_apart,
     "NoMatch": _no_match,

@@ -61,9 +61,8 @@ def instead(pattern: str, typed: Typed) -> Iterator[str]:
         return
     if len(typed.given.get("urls") or ()) == 1:
         yield typed.again(urls=[near])
-        return
-    names = [name for name in ("before", "after") if typed.given.get(name) == pattern]
-    yield f"did you mean {near}?{f' {typed.again(**dict.fromkeys(names[:1], near))}' if names else ''}"
+    else:
+        yield f"did you mean {near}?"
 
 
 def none_read(shards: "Sequence[ShardEvidence]", typed: Typed) -> NoReturn:

@@ -35,7 +35,6 @@ from wdsflow.shards.urls import compact, expand
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, resolve
-from .outcomes import count as count_outcomes
 from .program import Program, program_of
 
 _OF_SCORES = (
@@ -104,21 +103,13 @@ class ShardLedger:
         program, record = program_of(self.recipe), self._record()
         return self._rows(record, None if program.dataset_calls else program.scores), record.headers
 
-    def decide(self, number: int) -> tuple[list[Row], ShardRecord]:
-        """Return the kept samples in the order of the tar, and the record of all samples. Raises as ``kept``."""
-        record = self._record(number)
-        rows = self._rows(record)
-        count_outcomes(rows, record, program_of(self.recipe).terms)
-        record.check()
-        return [row for row in rows if row.outcome == "kept"], record
-
     def check(self) -> None:
         """Raise LedgerError if there is no ledger, or if the shard has changed since."""
         path = self.scored.ledger(self.name)
         same_shard(read_about(path), self._record(), path)
 
-    def _record(self, number: int = 0) -> ShardRecord:
-        return ShardRecord(number, self.url, self.name, "", input_identity(self.url))
+    def _record(self) -> ShardRecord:
+        return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
 
     def _rows(self, record: ShardRecord, calls: Collection[Call] | None = None) -> list[Row]:
         program = program_of(self.recipe)
@@ -145,7 +136,6 @@ class LedgerSubset:
         self.folder = local_folder(folder)
         self._scored = scored = Layout(self.folder)
         self.recipe = as_scored(canonical_recipe(recipe), scored)
-        self._resolved: Layout | None = None
         self._records = records_in_order(scored)
         if not self._records:
             raise no_ledgers(scored.folder)
@@ -183,7 +173,7 @@ class LedgerSubset:
 
     def shard(self, url: str) -> ShardLedger:
         """Return the ledger of a shard, found by path or url, otherwise by name. Raises LedgerError."""
-        return ShardLedger(url, self._record(url).name, self._scored, self.recipe, self._resolved)
+        return ShardLedger(url, self._record(url).name, self._scored, self.recipe)
 
     def shards(self, urls: Sequence[str]) -> list[ShardLedger]:
         """Return the ledgers of shards. A predicate that compares samples compares those of these shards, in this order.
@@ -193,13 +183,12 @@ class LedgerSubset:
         if not self.compares:
             return [self.shard(url) for url in urls]
         with TemporaryDirectory(prefix="wdsflow-") as scratch:
-            self.compare(urls, Path(scratch))
-            shards = [self.shard(url) for url in urls]
-            self._resolved = None
+            resolved = self._compare(urls, Path(scratch))
+            shards = [replace(self.shard(url), resolved=resolved) for url in urls]
             return [replace(shard, resolved=None, known=shard.kept()) for shard in shards]
 
-    def compare(self, urls: Sequence[str], folder: Path) -> None:
-        """Compute the scores that compare the samples of shards, in this order. ``folder``: an empty one, used from now on.
+    def _compare(self, urls: Sequence[str], folder: Path) -> Layout:
+        """Compute the scores that compare the samples of shards, in this order, in an empty folder.
 
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
@@ -215,7 +204,7 @@ class LedgerSubset:
             each.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]
         resolve(program_of(self.recipe), names, self._scored, layout)
-        self._resolved = layout
+        return layout
 
     def samples(self, urls: Sequence[str]) -> int:
         """Return the number of samples of shards, by their ledgers. Raises LedgerError."""

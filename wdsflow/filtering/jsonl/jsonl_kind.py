@@ -61,8 +61,6 @@ class JsonLines(ShardKind):
             raise ValueError(f"stages change the members of tars: {urls[0]} is not a tar")
         if recipe.resize:
             raise ValueError(f"--resize changes the images in tars: {urls[0]} is not a tar")
-        if recipe.numbering == "dense":
-            raise ValueError(f"dense numbering is for tars: {urls[0]} is not a tar")
 
     def opened(
         self, source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
-from wdsflow.filtering.run_folder import Layout, ShardRecord, finder
+from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
@@ -65,7 +65,7 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
     if record.output is not None and not record.tars:
         raise ValueError(f"{record.name} is not a tar: --export lists only samples of tars")
     store = store_of(layout.folder)
-    for path in map(finder(layout), record.tars):
+    for path in map(layout.tar, record.tars):
         with open_source(store.url_of(path) if store else str(path)) as source:
             samples = Samples(source, contents=True)
             for sample in samples:

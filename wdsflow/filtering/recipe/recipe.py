@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
-Numbering = Literal["kept", "dense"]
 LinesTo = Literal["jsonl", "tar"]
 
 RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
@@ -61,11 +60,6 @@ class Recipe:
         "quarantine", "What to do with samples whose predicate is unknown because a score failed.", panel=SAMPLES
     )
     empty: Empty = option("leave-out", "What to do with shards of which nothing is kept.", panel=OUTPUT)
-    numbering: Numbering = option(
-        "kept",
-        "Names of the output shards. kept: as the inputs. dense: 00000.tar and so on without gaps, assigned when all shards of all slices are done.",
-        panel=OUTPUT,
-    )
     hash_images: bool = option(
         False,
         "Write the xxh3 hash of each image's bytes to the ledger; this reads all their bytes.",

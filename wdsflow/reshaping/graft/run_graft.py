@@ -16,7 +16,7 @@ from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
-from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
@@ -116,7 +116,6 @@ class GraftRun:
         folder: for the join, and for outputs.
         urls: the shards.
         begin: for a display of progress.
-        shard: makes the job of a shard.
 
     Attributes:
         work: the folder for notes on each shard.
@@ -126,14 +125,7 @@ class GraftRun:
     Raises NoColumn if the table lacks a column.
     """
 
-    def __init__(
-        self,
-        asked: GraftOptions,
-        folder: Path,
-        urls: Sequence[str],
-        begin: Begin | None = None,
-        shard: Callable[..., LookJob] = LookJob,
-    ) -> None:
+    def __init__(self, asked: GraftOptions, folder: Path, urls: Sequence[str], begin: Begin | None) -> None:
         self.asked, self.begin = asked, begin
         self.work, self.listed = folder / INSIDE / _WORK, folder / INSIDE / _UNMATCHED
         self.matches, self.identity = Matches(), list[object]()
@@ -143,8 +135,7 @@ class GraftRun:
         self._columns, self._checked = _columns(asked)
         scopes = asked.table.scope(urls) if asked.on.kind == "key" else None
         each = zip(urls, self._targets, scopes or [""] * len(urls), strict=True)
-        self._shards = [shard(url, self.work / target.name, scope, asked.allow_pipe) for url, target, scope in each]
-        self._runner = run_on_shards if shard is LookJob else run_in_threads  # others cannot be sent to processes
+        self._shards = [LookJob(url, self.work / target.name, scope, asked.allow_pipe) for url, target, scope in each]
 
     @contextmanager
     def joined(self) -> Iterator[SampleJoin]:
@@ -182,7 +173,7 @@ class GraftRun:
             if not seen.unread:
                 join.add_samples(numbers[job.place], JoinValues.read(job.place))
 
-        self._runner(self._shards, look, note, asked.jobs, self.begin)
+        run_on_shards(self._shards, look, note, asked.jobs, self.begin)
         return [found[job.place] for job in self._shards]
 
     def _decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> None:

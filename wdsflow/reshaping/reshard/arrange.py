@@ -33,7 +33,6 @@ class RowFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = path.stat().st_size // WIDTH if path.exists() else 0
-        self._held: Rows | None = None
 
     def append(self, rows: Rows) -> None:
         """Add rows at the end."""
@@ -47,8 +46,6 @@ class RowFile:
         count = max(0, min(end, self.count) - start)
         if not count:
             return np.empty((0, COLUMNS), np.uint64)
-        if self._held is not None:
-            return self._held[start : start + count]
         found: Rows = np.fromfile(self.path, np.uint64, count * COLUMNS, offset=start * WIDTH).reshape(-1, COLUMNS)
         if len(found) != count:
             raise OSError(f"{self.path} is shorter than it was")
@@ -59,11 +56,6 @@ class RowFile:
         end = self.count if end is None else end
         for at in range(start, end, PIECE):
             yield self.read(at, min(end, at + PIECE))
-
-    def hold(self) -> None:
-        """Keep the file open: its rows can be read after removal. No rows are appended after this."""
-        if self.count:
-            self._held = np.memmap(self.path, np.uint64, "r", shape=(self.count, COLUMNS))
 
     def remove(self) -> None:
         """Remove the file."""

@@ -3,7 +3,7 @@
 import os
 import threading
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -44,7 +44,7 @@ class OpenInputs:
 
     def __init__(self, inputs: list[InputReport], folder: Path, jobs: int) -> None:
         self.inputs, self._folder = inputs, folder
-        self._files = max(8, (min(_FILES, most_files()) - _OTHERS) // jobs)  # of a thread
+        self._files = max(8, (min(_FILES, _most_files()) - _OTHERS) // jobs)  # of a thread
         self._checked: set[tuple[int, int]] = set()
         self._mine = threading.local()
         self._all: list[JoinedSource] = []
@@ -91,7 +91,7 @@ def _refuse_changed(found: InputReport) -> None:
         raise SourceChangedError(os.path.basename(found.url))
 
 
-def most_files() -> int:
+def _most_files() -> int:
     """Return how many files this process may keep open, at most a few thousand."""
     try:
         import resource
@@ -262,13 +262,13 @@ class MembersApart(ValueError):
     """Samples whose members are not next to each other."""
 
 
-def refuse_apart(inputs: Sequence[InputReport], opened: Callable[[InputReport], Source]) -> None:
-    """Raise MembersApart if members of one sample are not next to each other. ``opened``: opens an input again."""
+def refuse_apart(inputs: Sequence[InputReport]) -> None:
+    """Raise MembersApart if members of one sample are not next to each other."""
     total = sum(found.apart for found in inputs)
     where = next((found for found in inputs if found.apart), None)
     key = ""
     if where is not None:
-        with suppress(SourceError), opened(where) as source:
+        with suppress(SourceError), open_source(str(where.path or where.url)) as source:
             keys = (sample.key for sample in Samples(source, contents=False))
             key = next(islice(keys, where.apart_at, None), "")
     for one, other in pairwise(found for found in inputs if found.last[1]):  # inputs with samples

@@ -77,8 +77,8 @@ class ReshardOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardSizes:
-    """The requested sizes of shards, and their order."""
+class ReshardRequest:
+    """The arguments of a reshard. ``begin`` is called with a pass's number of shards; its result is called after each."""
 
     samples: int | None = option(None, "At most N samples in a shard; all shards equal.", metavar="N")
     size: int | str | None = option(None, "At most so many bytes in a shard, such as 1GB.", metavar="SIZE")
@@ -89,11 +89,6 @@ class ShardSizes:
         metavar="RANKSxWORKERS",
     )
     shuffle: int | None = option(None, "Shuffle all samples; the same seed gives the same order.", metavar="SEED")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReshardRequest(ShardSizes):
-    """The arguments of a reshard. ``begin`` is called with a pass's number of shards; its result is called after each."""
 
     split: str | None = option(
         None,
@@ -119,9 +114,8 @@ class ReshardRequest(ShardSizes):
     begin: Begin | None = None
 
 
-def checked(request: ShardSizes) -> ReshardOptions:
+def checked(asked: ReshardRequest) -> ReshardOptions:
     """Return consistent options. Raises ValueError."""
-    asked = request if isinstance(request, ReshardRequest) else ReshardRequest(**vars(request))
     given = [name for name, value in vars(asked).items() if value is not None and value is not False]
     for what, names in _CONFLICTS:
         flags = [_flag(name) for name in names if name in given]

@@ -15,7 +15,6 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.shards.source.base import local_file
-from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -101,7 +100,7 @@ def _read(work: Sequence[InputJob], jobs: int, begin: Begin | None) -> list[Inpu
     if all(each.unread for each in found):
         others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
         raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
-    refuse_apart(found, lambda each: open_source(str(each.path or each.url)))
+    refuse_apart(found)
     return found
 
 

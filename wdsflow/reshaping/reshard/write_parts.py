@@ -39,8 +39,8 @@ class OutputJob:
     rows: RowFile
     start: int
     end: int
-    scattered: bool = False  # neighbours are from anywhere in the inputs, and announced before they are read
-    target: Path = Path()  # the file to write
+    scattered: bool  # neighbours are from anywhere in the inputs, and announced before they are read
+    target: Path  # the file to write
 
 
 def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:

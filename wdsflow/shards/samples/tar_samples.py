@@ -122,18 +122,16 @@ class Samples:
     A range begins at the first header of the first member, extended headers included, and ends after the padding of the
     last. As in OpenCLIP, a repeated field begins another sample. Members that belong to no sample (folders, links,
     names without extension, metadata) are counted in ``left_out``, unless they are inside a sample. Files of macOS and
-    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are not samples; with ``junk``, they are
-    samples as well. The iteration raises SourceError if the file is not a tar, OSError if the disk fails. Without
-    ``keep``, less is read: for ranges alone.
+    dot-files in folders (``is_junk``) end a sample, as they do for readers, but are not samples. The iteration raises
+    SourceError if the file is not a tar, OSError if the disk fails. Without ``keep``, less is read: for ranges alone.
     """
 
-    def __init__(self, source: Source, *, contents: bool, keep: bool = True, junk: bool = False) -> None:
+    def __init__(self, source: Source, *, contents: bool, keep: bool = True) -> None:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
         self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
         self.damage: list[str] = []
-        self._junk = junk
         self._walk = Walk(source, contents=contents, keep=keep)
         self._seen = PieceReader()  # of the latest sample
         self.glance = self._seen.glance
@@ -236,7 +234,7 @@ class Samples:
             with suppress(Ending):
                 self._end = max(read_entry(self.source.read_at, header, {}).next, data)
         split = self._split(name, kind)
-        if split is not None and is_junk(split[0]) and not self._junk:
+        if split is not None and is_junk(split[0]):
             if self._current is not None:
                 yield self._finish()
             self._waiting[why_junk(name)] += 1
@@ -354,7 +352,7 @@ class Samples:
         if not self.source.random:
             return tuple(sample.fields) != self._before
         if self._losers is None:
-            others = Samples(self.source, contents=False, keep=False, junk=self._junk)
+            others = Samples(self.source, contents=False, keep=False)
             others._surveys = True
             known, least = set(), sys.maxsize
             for other in others:

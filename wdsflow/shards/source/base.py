@@ -81,7 +81,6 @@ class Source:
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
     near: bool = False  # without ``fd``, but on this machine: short reads cost little
-    weight: int = 0  # bytes of memory that it holds besides buffers, about
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the uncompressed tar; fewer at its end. Raises ``SourceError``."""

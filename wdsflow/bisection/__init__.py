@@ -1,1 +1,0 @@
-"""The smallest shards with which a command still fails: delta debugging over shards, then samples."""

@@ -1,1 +1,0 @@
-"""Shards over HTTP, computed from byte ranges of others; nothing is written."""
