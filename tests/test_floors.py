@@ -45,8 +45,6 @@ ROOMS = {
         "where",
         "recipe",
         "samples",
-        "jsonl",
-        "kinds",
         "run_folder",
         "ledger",
         "deciding",

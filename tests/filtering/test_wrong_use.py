@@ -30,7 +30,6 @@ def sets(tmp_path_factory):
     (folder / "bad" / "page.tar").write_text("<!doctype html>")
     (folder / "bad" / "nothing.tar").write_bytes(b"")
     (folder / "list.txt").write_text("# no shard\n")
-    (folder / "rows.jsonl").write_text('{"text": "a cat"}\n')
     (folder / "file").write_text("")
     os.mkfifo(folder / "bad" / "fifo.tar")
     for name, text in RECIPES.items():
@@ -129,7 +128,6 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--export", "none/kept.txt"), "none does not exist"),
         ((*FILTER, *LARGE, "--quarantine", "out"), "choose another folder for --quarantine"),
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
-        (("filter", "rows.jsonl", "-o", "out", "--where", "true", "--numbering", "dense"), "dense numbering is for tars"),
         # Ledgers.
         (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
         (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),

@@ -11,7 +11,6 @@ TARS = {
     "wdsflow.serving.resharded_tars": "holds what is served",
 }
 ENDS = {
-    "wdsflow.filtering.jsonl.jsonl_kind": "how large a tar becomes",
     "wdsflow.repair.repair_shard": "how large a tar would become",
     **TARS,
 }

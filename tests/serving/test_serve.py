@@ -168,8 +168,6 @@ def test_wrong_use_is_refused_with_commands_that_work(tmp_path: Path, monkeypatc
         assert server.lines[0].startswith("serving 1 shard at ")
     assert "has no ledgers" in refused("in", "--ledger", "in", "--where", WHERE).err
     assert "the output of a command" in refused("pipe:cat in/00000.tar").err
-    (tmp_path / "a.jsonl").write_text("{}\n")
-    assert "a file of JSON lines" in refused("a.jsonl").err
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -137,14 +137,12 @@ def _need_aiohttp() -> None:
 
 def _shards(urls: list[str]) -> list[str]:
     """Return the shards. Raises ValueError, such as NoShards."""
-    from wdsflow.filtering.kinds import kind_of
     from wdsflow.shards.urls import expand_existing
 
     found = expand_existing(urls)
     for url in found:
-        if url.startswith("pipe:") or not kind_of(url).is_tar:
-            what = "the output of a command" if url.startswith("pipe:") else kind_of(url).noun
-            raise ValueError(f"{url} is {what}: only tars of which parts can be read are served")
+        if url.startswith("pipe:"):
+            raise ValueError(f"{url} is the output of a command: only tars of which parts can be read are served")
     return found
 
 

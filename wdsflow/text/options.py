@@ -10,11 +10,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 MAIN = "Main options"
 SAMPLES = "Samples"
 OUTPUT = "Output"
-LINES = "JSON lines"
 CHECKS = "Checks and reports"
 MACHINES = "Processes, memory and machines"
 OTHER = "Other options"
-PANELS = (MAIN, SAMPLES, OUTPUT, LINES, CHECKS, MACHINES, OTHER)  # the groups of options in --help, in this order
+PANELS = (MAIN, SAMPLES, OUTPUT, CHECKS, MACHINES, OTHER)  # the groups of options in --help, in this order
 
 P = ParamSpec("P")
 A = TypeVar("A")
