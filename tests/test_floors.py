@@ -44,8 +44,6 @@ ROOMS = {
         "where",
         "recipe",
         "samples",
-        "jsonl",
-        "kinds",
         "run_folder",
         "ledger",
         "deciding",

@@ -29,7 +29,7 @@ Tier = Literal["header", "text", "pixels", "model"]
 Kind = Literal["number", "boolean", "text"]
 Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
-Count = Literal["auto", "plain", "data-juicer"]
+Count = Literal["plain", "data-juicer"]
 Scalar = float | int | bool | str | None
 Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
 MEMORY = 256 << 20  # bytes
@@ -187,33 +187,7 @@ class TextScore(Score, tier="text", subject="caption"):
         """Return the value of one caption."""
 
     def score(self, view: "View") -> Value:
-        of = self.way(view)
-        return bare([of(text) for text in view.captions(self.caption)])
-
-    def way(self, view: "View") -> Callable[[str], Scalar]:
-        """Return the function that scores the captions of a sample; see ``CountedScore``."""
-        return self.of
-
-
-@dataclass(frozen=True, kw_only=True)
-class CountedScore(TextScore):
-    """``count``: "plain", "data-juicer", or "auto": Data-Juicer's way for its JSON lines, otherwise the plain one."""
-
-    optional: ClassVar[tuple[str, ...]] = ("unicode",)  # it defines letters and white space
-
-    count: Count = "auto"
-
-    @abstractmethod
-    def counted(self, text: str, count: Count) -> Scalar:
-        """Return the value of a caption; ``count`` is not "auto"."""
-
-    def of(self, text: str) -> Scalar:
-        return self.counted(text, "plain" if self.count == "auto" else self.count)
-
-    def way(self, view: "View") -> Callable[[str], Scalar]:
-        if view.of_data_juicer and self.count == "auto":
-            return lambda text: self.counted(text, "data-juicer")
-        return self.of
+        return bare([self.of(text) for text in view.captions(self.caption)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,9 +263,8 @@ def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., 
     """Return a decorator that makes a score from a function of one image, caption or video.
 
     The annotation of the argument selects the input: ``ImageHeader``, ``ImageField``, ``Picture``, ``str`` (a caption),
-    ``VideoFacts``; that of the result the kind of value. Keyword arguments are settings. A function of a caption may
-    also take ``count``: see ``CountedScore``. ``facts``: class attributes of ``Score``. The docstring is the manual
-    page.
+    ``VideoFacts``; that of the result the kind of value. Keyword arguments are settings. ``facts``: class attributes of
+    ``Score``. The docstring is the manual page.
     """
 
     def score_of(of: Callable[..., Scalar]) -> type[Score]:
@@ -301,12 +274,11 @@ def simple_score(name: str = "", /, **facts: object) -> Callable[[Callable[..., 
         def with_settings(self: Score, *inputs: object) -> Scalar:
             return of(*inputs, **{each: getattr(self, each) for each in defaults})
 
-        method = "counted" if "count" in kinds else "of"
         source = {each: getattr(of, each) for each in ("__doc__", "__module__", "__qualname__")}
         settings = {"__annotations__": {each: kinds[each] for each in defaults}, **defaults}
-        own = {method: with_settings if defaults else staticmethod(of), **source, **settings}
+        own = {"of": with_settings if defaults else staticmethod(of), **source, **settings}
         attributes = {"name": name or of.__name__, "kind": _KINDS.get(returned, "number"), **facts}
-        made = type(of.__name__, (CountedScore if "count" in kinds else _OF[given],), own, **attributes)
+        made = type(of.__name__, (_OF[given],), own, **attributes)
         return dataclass(frozen=True, kw_only=True)(made) if defaults else made
 
     return score_of

@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from .base import Count, CountedScore, simple_score
+from .base import Count, TextScore, simple_score
 from .caption_words import juicer_words, words
 
 _LARGEST_LIST = 64 << 20  # bytes of a file of words
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlaggedWords(CountedScore, name="flagged_words", low=0, high=1):
+class FlaggedWords(TextScore, name="flagged_words", low=0, high=1, optional=("unicode",)):
     """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
     ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line
     ("#" begins a comment), read once when the score is created. Case does not matter. The caption's words are separated
     by white space; each is compared as it is written, and without punctuation at its ends. Entries of several words are
     refused. 0 for a caption without words. wdsflow contains no list. Source: Data-Juicer's flagged_words_ratio, with
-    other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By
-    default ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    other words. With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers.
     """
 
+    count: Count = "plain"
     words: str | tuple[str, ...] = ()
     file: str = ""
 
@@ -44,9 +44,9 @@ class FlaggedWords(CountedScore, name="flagged_words", low=0, high=1):
     def _juicer_flagged(self) -> frozenset[str]:
         return frozenset(juicer for word in self.words for juicer in juicer_words(word))
 
-    def counted(self, text: str, count: Count) -> float:
+    def of(self, text: str) -> float:
         text = text.lower()
-        if count == "data-juicer":
+        if self.count == "data-juicer":
             found = [word in self._juicer_flagged for word in juicer_words(text)]
         else:
             found = [not self._flagged.isdisjoint(pair) for pair in zip(text.split(), words(text), strict=True)]

@@ -126,14 +126,13 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     return tokens
 
 
-@simple_score(unit="words", low=0)
-def caption_words(text: str, count: Count) -> int:
+@simple_score(unit="words", low=0, optional=("unicode",))
+def caption_words(text: str, *, count: Count = "plain") -> int:
     """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
     From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
     With count="data-juicer" it is Data-Juicer's num_words; "500 Japanese yen." has 2: special characters, including
-    digits, are stripped from each word's ends, and empty words do not count. By default ("auto") this count is used for
-    Data-Juicer's JSON lines; "plain" uses the count above for these too.
+    digits, are stripped from each word's ends, and empty words do not count.
     """
     return len(juicer_words(text) if count == "data-juicer" else text.split())
 
@@ -155,28 +154,26 @@ def char_repetition(text: str, *, n: int = 10) -> float:
     return sum(sorted(counts.values(), reverse=True)[:most]) / total
 
 
-@simple_score(low=0, high=1)
-def special_char_ratio(text: str, count: Count) -> float:
+@simple_score(low=0, high=1, optional=("unicode",))
+def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
     Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
     space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own. With
     count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special too; five marks
-    (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not. By default
-    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not.
     """
     special = is_juicer_special if count == "data-juicer" else is_special
     return sum(map(special, text)) / len(text) if text else 0.0
 
 
-@simple_score(low=0, high=1, ranges={"n": _LENGTHS})
-def word_repetition(text: str, count: Count, *, n: int = 10) -> float:
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",))
+def word_repetition(text: str, *, count: Count = "plain", n: int = 10) -> float:
     """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 
     Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
     if there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
-    With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers. By default
-    ("auto") this count is used for its JSON lines; "plain" uses the count above for these too.
+    With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers.
     """
     found = (juicer_words if count == "data-juicer" else words)(text.lower())
     total = len(found) - n + 1

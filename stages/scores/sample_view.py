@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from wdsflow.images.header import ImageHeader
@@ -64,10 +64,7 @@ class View:
     Slugs: "no-image", "no-video", "no-caption" (no such field), "not-an-image", "truncated", "undecodable",
     "unknown-size", "over-budget", "not-utf8", "large-text", "bad-json", "large-json", "not-text", "unread" (the shard
     ends before it). Those of videos: see ``video_frames``. ``bytes_read`` counts the bytes read so far.
-    ``of_data_juicer``: whether the sample is a row of its JSON lines.
     """
-
-    of_data_juicer: ClassVar[bool] = False
 
     __slots__ = ("_cache", "_held", "bytes_read", "fields", "key", "options", "url")
 
@@ -160,16 +157,6 @@ class View:
             self._cache["captions", caption] = texts
         return texts
 
-    def pairs(self, caption: str = "", image: str = "") -> list[tuple[str, tuple[str, ...]]]:
-        """Return each caption with the fields of the images that it goes with: here all of the sample's."""
-        names = self.image_names(image)
-        return [(text, names) for text in self.captions(caption)]
-
-    def video_pairs(self, caption: str = "", video: str = "") -> list[tuple[str, tuple[str, ...]]]:
-        """Return each caption with the fields of the videos that it goes with: here all of the sample's."""
-        names = self.video_names(video)
-        return [(text, names) for text in self.captions(caption)]
-
     def json(self, name: str = "json") -> object:
         """Return a field's json, parsed. Raises ScoreError "no-json" if there is no such field."""
         tree = self._cache.get(("json", name))
@@ -186,10 +173,6 @@ class View:
     def sizes(self, image: str = "") -> list[int]:
         """Return the sizes of the encoded images in bytes."""
         return [self.fields.size(name) for name in self.image_names(image)]
-
-    def state(self, name: str) -> str:
-        """Return a text that distinguishes a field from an earlier version, if the shard's identity does not."""
-        return ""
 
     def read(self, name: str, start: int = 0, size: int | None = None) -> bytes:
         """Return a part of a field, all of it by default. Raises ScoreError "over-budget", "unread"."""

@@ -200,19 +200,6 @@ def test_a_shard_that_is_cut_is_filtered_up_to_there_and_status_1(tmp_path: Path
     assert "3  kept" in shown
 
 
-def test_the_hint_after_a_run_over_json_lines_fits_what_was_written(tmp_path, capsys):
-    from tests.filtering.jsonl.files import write_set
-
-    path = write_set(tmp_path / "in")
-    words = ["filter", str(path), "--where", "min_side >= 150", "--jobs", "0"]
-    assert run(*words, "-o", tmp_path / "lines") == 0
-    assert "wdsflow validate" not in capsys.readouterr().out
-    assert run(*words, "-o", tmp_path / "tars", "--to", "tar", "--tar-samples", 3, "--tar-size", "1MiB") == 0
-    assert f"next: wdsflow validate {tmp_path / 'tars'}" in capsys.readouterr().out
-    assert sorted(path.name for path in (tmp_path / "tars").glob("*.tar")) == ["data-000000.tar", "data-000001.tar"]
-    assert run(*words, "-o", tmp_path / "other", "--to", "zip") == 2
-
-
 def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     terminal, other = os.openpty()

@@ -9,7 +9,7 @@ GOLDEN = Path(__file__).parent / "golden" / "nearest.txt"
 FILES = (
     "shards/00000.tar", "shards/00001.tar", "shards/00002.tar.gz", "shards/00000.txt", "shards/00000.json",
     "shards/.00004.tar", "deep/train/0.tar", "deep/val/0.tar", "only/one/deeper/a.tar", "empty/readme.md",
-    "lines/a.jsonl", "lines/b.JSONL", "upper/A.TAR", "tars/x.tar/inside.tar", "odd/00000.tr", "train.tar", "list.txt", "notes.txt",
+    "lines/a.jsonl", "upper/A.TAR", "tars/x.tar/inside.tar", "odd/00000.tr", "train.tar", "list.txt", "notes.txt",
     "scored/_wdsflow/run.json", "scored-2/_wdsflow/ledger/0.parquet", "filtered/_wdsflow/other.json",
 )  # fmt: skip
 ASKED = (

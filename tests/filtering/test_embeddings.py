@@ -419,21 +419,6 @@ def test_another_ledger_or_none_makes_a_shard_anew(clip, source, scored, tmp_pat
         measure_shards(source, tmp_path / "out", Recipe(scores=recipe.scores, image="jpg", embeddings=True), HERE)
 
 
-def test_images_of_json_lines_are_known_by_their_files(clip, tmp_path, monkeypatch):
-    for number in range(3):
-        (tmp_path / f"{number}.jpg").write_bytes(picture(40, 40 + number, number))
-    lines = [{"text": f"<__dj__image> {WORDS[number]}", "images": [f"{number}.jpg"]} for number in range(3)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    source = str(tmp_path / "a.jsonl")
-    recipe = Recipe(scores=(similarity(clip),), embeddings=True)
-    measure_shards(source, tmp_path / "scored", recipe, HERE)
-    (tmp_path / "1.jpg").write_bytes(picture(44, 44, 7))
-    counted = Counted(monkeypatch)
-    measure_shards(source, tmp_path / "out", recipe, HERE, embeddings_from=tmp_path / "scored")
-    assert counted.images == 1
-    assert counted.ran == ["open_clip image"]
-
-
 @pytest.mark.deep
 def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored, tmp_path, monkeypatch):
     from wdsflow.filtering.ledger import embeddings, ledger

@@ -194,10 +194,6 @@ def test_options_that_mean_nothing_are_refused(tmp_path):
     unknown = run("filter", source, "-o", tmp_path / "out", "--resize", "keep_ratio:80")
     assert unknown.status == 2
     assert "use short:80" in unknown.err
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
-    lines = run("filter", tmp_path / "a.jsonl", "-o", tmp_path / "out", "--resize", "512")
-    assert lines.status == 2
-    assert "--resize changes the images in tars" in lines.err
     assert not (tmp_path / "out").exists()
 
 

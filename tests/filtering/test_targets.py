@@ -1,6 +1,5 @@
 """What a run writes never takes the place of what somebody else wrote, or of what it reads."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,6 @@ def damaged(folder: Path) -> str:
     for shard in range(2):
         write_tar(folder / f"{shard:05d}.tar", [("a.jpg", b"\xff\xd8 no image"), ("a.txt", b"text")])
     return str(folder)
-
-
-def rows(path: Path) -> str:
-    path.write_text("".join(json.dumps({"text": f"row {number}"}) + "\n" for number in range(3)))
-    return str(path)
 
 
 def test_samples_put_aside_replace_no_input_and_none_is_removed(tmp_path: Path):
@@ -81,12 +75,6 @@ def test_a_cut_does_not_restart_in_the_folder_of_its_ledgers(tmp_path: Path):
         with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
             cut_shards(source, tmp_path / "scored", tmp_path / "scored", Recipe(where="blur > 1"), options)
     assert digests(tmp_path / "scored") == before
-
-
-def test_scores_beside_json_lines_are_not_written_over_an_output(tmp_path: Path):
-    found = [rows(tmp_path / "a.jsonl"), rows(tmp_path / "a.stats.jsonl")]
-    with pytest.raises(FileExistsError, match=r"a\.stats\.jsonl would be written for a"):
-        filter_shards(found, tmp_path / "out", Recipe(), HERE)
 
 
 def test_reasons_that_are_gone_are_written_again(tmp_path: Path):

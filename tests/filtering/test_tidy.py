@@ -44,7 +44,7 @@ def test_a_run_that_starts_again_leaves_nothing_of_the_one_before(tmp_path: Path
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     plain, restart = Recipe(where="min_side >= 200"), RunOptions(jobs=0, restart=True)
     filter_shards(source, tmp_path / "fresh", plain, HERE)
-    several = Recipe(where="not duplicate", tar_samples=None)
+    several = Recipe(where="not duplicate")
     filter_shards(source, tmp_path / "out", several, HERE)
     filter_shards(source, tmp_path / "out", plain, restart)
     assert below(tmp_path / "out") == below(tmp_path / "fresh")

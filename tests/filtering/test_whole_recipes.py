@@ -16,7 +16,7 @@ YAML = [
     "keep: ['blur top 0.5%', 'blur top 1%']", "keep: [blur]", "keep: blur",
     "keep: ['caption bottom 10%', 'near_duplicate top 5%']", "keep: ['rank_percent(\"blur\") top 5%']", "keep: ['blur + 1 bottom 100% of kept']",
     "scores: [blur, 'phash(decode=\"x\")']", "scores: [blurr]", "scores: blur", "unknown: maybe", "empty: keep",
-    "hash_images: yes", "hash_images: 'yes'", "tar_samples: 5\ntar_size: 3MB", "tar_samples: x", "stages: []", "stages: clean_text",
+    "hash_images: yes", "hash_images: 'yes'", "quality: 5\nimage_memory: 3MB", "quality: x", "stages: []", "stages: clean_text",
     "stages: [clean_text, {drop: {fields: json}}]", "stages: [renam]", "stages: [decode]", "stages: [{rename: {image: jpg, text: txt}}]",
     "stages: [{rename: {fields: {image: jpg}, keep: false}}]", "stages: [{rename: {IMAGE: jpg}}]", "stages: [{rename: {.a: jpg}}]",
     "stages: [{rename: {a/b: jpg}}]", "stages: [{rename: 5}]", "stages: [{drop: {}}]", "stages:\n- drop:\n    fields: a\n    feilds: b\n",
@@ -31,7 +31,7 @@ OTHERS = {
 }  # fmt: skip
 FLAGS: list[dict[str, object]] = [
     {}, {"where": "width > 1"}, {"where": " "}, {"where": None}, {"scores": ["blur, phash", "clip_similarity(image='a,b'),,width"]},
-    {"scores": ["zero_shot(labels=('a', 'b'), label=\"a\"), blur"]}, {"unknown": "keep"}, {"unknown": "x"}, {"tar_samples": 3}, {"hash_images": False},
+    {"scores": ["zero_shot(labels=('a', 'b'), label=\"a\"), blur"]}, {"unknown": "keep"}, {"unknown": "x"}, {"quality": 3}, {"hash_images": False},
     {"images": "png", "captions": "txt|json:a"}, {"keep": ("blur top 5%",)},
 ]  # fmt: skip
 

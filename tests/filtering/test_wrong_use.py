@@ -30,7 +30,6 @@ def sets(tmp_path_factory):
     (folder / "bad" / "page.tar").write_text("<!doctype html>")
     (folder / "bad" / "nothing.tar").write_bytes(b"")
     (folder / "list.txt").write_text("# no shard\n")
-    (folder / "rows.jsonl").write_text('{"text": "a cat"}\n')
     (folder / "file").write_text("")
     os.mkfifo(folder / "bad" / "fifo.tar")
     for name, text in RECIPES.items():

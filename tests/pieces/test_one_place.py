@@ -7,7 +7,6 @@ from tests.trees import nodes
 
 ROOM = "wdsflow.pieces"
 ENDS = {
-    "wdsflow.filtering.jsonl.jsonl_kind": "how large a tar becomes",
     "wdsflow.repair.repair_shard": "how large a tar would become",
 }
 

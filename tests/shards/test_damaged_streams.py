@@ -11,9 +11,6 @@ import pytest
 from tests.cli.test_filter import run
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from tests.shards.test_cut_streams import PACKERS, opened  # noqa: F401 - a fixture
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import filter_shards
-from wdsflow.filtering.run_options import RunOptions
 from wdsflow.pieces.tar_view import view_of
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -161,10 +158,3 @@ def test_each_command_calls_the_shard_damaged_and_writes_no_wrong_byte(command, 
         assert written >= set(other)
 
 
-def test_rows_of_json_lines_are_left_out_where_their_file_is_damaged(tmp_path: Path):
-    lines = "".join(f'{{"text": "a cat on mat {R.random()}"}}\n' for _ in range(300)).encode()
-    packed, path = gzip.compress(lines), tmp_path / "a.jsonl.gz"
-    path.write_bytes(flipped(packed, 4 * len(packed)))
-    report = filter_shards(str(path), tmp_path / "out", Recipe(where="caption_length > 3"), RunOptions(jobs=0))
-    assert (report.total("kept"), report.lost) == (0, True)
-    assert "its checksum or length does not match" in report.records[0].damage[0]

@@ -12,7 +12,7 @@ from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
 from wdsflow.filtering.run_options import RunOptions
 
-_OF_RECIPE = Only("where", "keep", "near", "unknown", "empty", "lines_to", "tar_samples", "tar_size", *RESIZING)
+_OF_RECIPE = Only("where", "keep", "near", "unknown", "empty", *RESIZING)
 
 
 def cut(

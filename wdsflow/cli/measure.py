@@ -14,7 +14,7 @@ from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
 from wdsflow.filtering.run_options import RunOptions
 
 _OF_RECIPE = But(
-    *("where", "keep", "near", "unknown", "empty", "lines_to", "tar_samples", "tar_size", *RESIZING),
+    *("where", "keep", "near", "unknown", "empty", *RESIZING),
     scores="Scores to compute, separated by commas: min_side,caption_words.",
 )
 

@@ -14,6 +14,7 @@ from wdsflow.filtering.where.tokens import nearest
 from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.base import ScoreError
@@ -22,8 +23,7 @@ from wdsflow.stages.scores.sample_fields import CAPTIONS, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.text.words import how_many
 
-from .kinds import kind_of
-from .samples import Gone, ShardView
+from .samples import Gone, ShardView, Views
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
 _DEEPEST, _MOST_NAMES = 4, 1_000  # searched levels of nested objects, and names
@@ -155,16 +155,15 @@ def with_captions(
     are read until each given place had a caption in some sample, at most 20,000 samples. Raises NoCaptions if
     none has.
     """
-    tars = [url for url in urls if kind_of(url).by_fields]
     line = ""
     if recipe.caption == AUTO:
         picked = (earlier or {}).get("caption")
-        found = None if picked or not tars else find_captions(tars, recipe, allow_pipe=allow_pipe)
+        found = None if picked else find_captions(urls, recipe, allow_pipe=allow_pipe)
         place = str(picked or (found.place if found else CAPTIONS))
         recipe = replace(recipe, caption=place)
-        line = f"--caption auto: {found or place}" if tars else ""
+        line = f"--caption auto: {found or place}"
     if not (earlier and canonical(recorded(recipe)) == canonical(earlier)):
-        check_places(tars, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
+        check_places(urls, recipe, program_of(recipe).scores, allow_pipe=allow_pipe)
     return recipe, line
 
 
@@ -176,7 +175,7 @@ def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *
     program = program_of(recipe)
     facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
     check_captions(
-        [url for url in urls if kind_of(url).by_fields],
+        urls,
         recipe,
         dict.fromkeys((*_places(recipe, calls), *(fact for fact in facts if isinstance(fact, InJson)))),
         allow_pipe=allow_pipe,
@@ -281,7 +280,8 @@ def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator
 def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
     options = ViewOptions(images=recipe.image)
     with open_source(url, allow_pipe=allow_pipe) as source:
-        samples, views = kind_of(url).opened(source, url, recipe, options, contents=False)
+        samples = Samples(source, contents=False)
+        views = Views(samples, options, url, recipe.stages)
         for sample in samples:
             if not sample.trouble:
                 with suppress(Gone):

@@ -9,6 +9,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of, plan
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.sizes import parse_size
+from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
@@ -16,8 +17,7 @@ from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .json_place import with_captions
-from .kinds import kind_of
-from .samples import Gone
+from .samples import Gone, Views
 
 SAMPLES, SHARDS = 500, 4
 
@@ -67,7 +67,8 @@ def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, 
     assert program.plan is not None
     order = sorted(seconds, key=program.plan.rank.__getitem__)
     with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
-        samples, views = kind_of(url).opened(source, url, recipe, options, contents=True)
+        samples = Samples(source, contents=True)
+        views = Views(samples, options, url, recipe.stages)
         for sample in samples:
             if sample.trouble:
                 continue

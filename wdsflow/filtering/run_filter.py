@@ -15,12 +15,12 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fi
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
 from wdsflow.shards.shard_identity import fingerprint, input_identity
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip import ClipScore
 
 from .json_place import check_places, with_captions
-from .kinds import check_shards, names_of
 from .run_folder import Layout, ShardRecord
 from .run_options import LocalOnly, RunOptions, say_all
 from .run_pass import Pass, joined
@@ -142,7 +142,6 @@ def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, 
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, options), Layout(local_folder(ledger))
     found, names = _shards(urls)
-    check_shards(found, names, recipe)
     _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
 
@@ -172,7 +171,6 @@ def _scored_first(
     recipe = canonical_recipe(recipe)
     layout = _layout(out, options)
     found, names = _shards(urls)
-    check_shards(found, names, recipe)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "measure" and not options.restart:
@@ -288,4 +286,4 @@ def _layout(out: Path, options: RunOptions) -> Layout:
 
 def _shards(urls: Urls) -> tuple[list[str], list[str]]:
     found = expand_existing(urls)
-    return found, names_of(found)
+    return found, output_names(found)

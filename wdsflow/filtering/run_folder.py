@@ -13,8 +13,6 @@ from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.source.base import Range
 
-from .kinds import kind_of
-
 
 @dataclass
 class ShardRecord(Line):
@@ -39,8 +37,6 @@ class ShardRecord(Line):
     headers: list[Range] = field(default_factory=list)  # global PAX headers
     damage: list[str] = field(default_factory=list)
     output: dict[str, object] | None = None  # identity of the tar, None if no sample was kept
-    # Tars of a file of JSON lines: identity, with the samples in it.
-    parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     ledger: dict[str, object] = field(default_factory=dict)  # identity
     quarantine: dict[str, object] | None = None  # identity
     # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and details.
@@ -52,11 +48,6 @@ class ShardRecord(Line):
     def counted(self) -> int:
         """The number of samples that readers find in the output."""
         return self.kept - self.uncounted
-
-    @property
-    def tars(self) -> list[str]:
-        """The names of the written tars."""
-        return [self.name] if self.output is not None and kind_of(self.name).is_tar else [*self.parts]
 
     @property
     def origin(self) -> dict[str, object]:
@@ -76,14 +67,6 @@ class ShardRecord(Line):
             if not found[name]:
                 del found[name]
         return found
-
-    @classmethod
-    def from_line(cls, line: bytes) -> "ShardRecord":
-        """Read a line. Raises ValueError if it is invalid: truncated, of another version, or malformed."""
-        record = super().from_line(line)
-        if not all(isinstance(part.get("samples"), int) for part in record.parts.values()):
-            raise ValueError("a tar without its number of samples")
-        return record
 
 
 @dataclass
@@ -165,7 +148,7 @@ class Layout:
 
     def reasons(self, name: str) -> Path:
         """Return the path of the reasons, next to the quarantined samples."""
-        return self.quarantine(name).with_suffix(kind_of(name).reasons)
+        return self.quarantine(name).with_suffix(".jsonl")
 
     def folders(self) -> list[Path]:
         """Return the folders of outputs."""
@@ -179,7 +162,7 @@ class Layout:
 
 
 def _stem(name: str) -> str:
-    return name.removesuffix(kind_of(name).ending)
+    return name.removesuffix(".tar")
 
 
 MANIFEST = "manifest"  # without extension
@@ -196,31 +179,19 @@ class QuarantineTaken(FileExistsError):
 
 
 def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
-    """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
+    """Raise FileExistsError if a file to be written exists, or is an input."""
     _refuse_aside(layout)
     for folder, targets in _targets(layout, asked):
-        taken: dict[str, str] = {}
-        for target, name in targets:
-            if (one := taken.setdefault(target, name)) != name:
-                raise FileExistsError(
-                    f"{target} would be written for {one} and for {name}: filter them into different folders"
-                )
         if folder == layout.quarantined and layout.quarantine_folder is None:
             continue  # only this run writes there
         try:
-            found = taken.keys() & set(os.listdir(folder))
+            found = targets & set(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             continue
         refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")
-
-
-def outputs_of(path: Path, asked: Mapping[str, Any]) -> list[Path]:
-    """Return the files that an output of a run may have."""
-    recipe = asked.get("recipe")
-    return kind_of(path.name, recipe.get("lines_to", "") if isinstance(recipe, dict) else "").outputs(path)
 
 
 def aside_of(layout: Layout) -> str | None:
@@ -239,9 +210,8 @@ def _refuse_aside(layout: Layout) -> None:
         raise QuarantineTaken(f"{layout.quarantine_folder} is for the output: choose another folder for --quarantine")
 
 
-def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, list[tuple[str, str]]]]:
-    """Yield each folder with (name of a file, output that it belongs to)."""
-    names = [str(name) for name in asked["names"]]
-    yield layout.folder, [(path.name, name) for name in names for path in outputs_of(layout.tar(name), asked)]
-    reasons = ((layout.reasons(name).name, name) for name in names)
-    yield layout.quarantined, [*((name, name) for name in names), *reasons]
+def _targets(layout: Layout, asked: Mapping[str, Any]) -> Iterator[tuple[Path, set[str]]]:
+    """Yield each folder with the names of the files to be written there."""
+    names = {str(name) for name in asked["names"]}
+    yield layout.folder, names
+    yield layout.quarantined, names | {layout.reasons(name).name for name in names}

@@ -17,11 +17,9 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
-from .kinds import kind_of
-from .run_folder import MANIFEST, Layout, ShardRecord, outputs_of, refuse
+from .run_folder import MANIFEST, Layout, ShardRecord, refuse
 
 _ONE_OF = {"filter": "a filter", "measure": "a measurement", "cut": "a cut"}
-_OPTIONS = {"lines_to": "to"}  # others have the name in the recipe
 
 
 class Differs(ValueError):
@@ -122,7 +120,7 @@ def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
         return "a measured order of terms" if value else "no measured order"
     if name == "precision":
         return f"--precision {value or 'fp32'}"
-    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    option = f"--{name.replace('_', '-')}"
     if name == "stages":
         return f"stages {canonical(value)}" if value else "no stages"
     if isinstance(value, bool):
@@ -204,34 +202,23 @@ class RunRecord(OutputRecord[ShardRecord]):
         before = self.options or {}
         there = as_it_was(self.layout, before)
         for name in sorted(self.outputs):
-            yield from outputs_of(there.tar(name), before)
-            yield from (there.ledger(name), there.quarantine(name), there.reasons(name))
+            yield from (there.tar(name), there.ledger(name), there.quarantine(name), there.reasons(name))
         yield from (self.layout.scored.inside / "ledger").glob("*.parquet")
 
     def files(self, line: ShardRecord) -> Iterator[tuple[Path, Identity]]:
         """Yield the files of a finished shard with their identity."""
         layout = self.layout
-        beside: list[Path] = []
         if line.output is not None:
-            output, *beside = kind_of(line.name).outputs(layout.tar(line.name))
-            yield output, line.output
+            yield layout.tar(line.name), line.output
         if line.quarantine is not None:
             yield layout.quarantine(line.name), line.quarantine
-        for name, part in line.parts.items():
-            yield layout.folder / name, {mark: value for mark, value in part.items() if mark != "samples"}
         yield layout.ledger(line.name), line.ledger
         if line.quarantine is not None:
             yield layout.reasons(line.name), THERE
-        yield from ((path, THERE) for path in beside)
 
     def samples(self, done: Sequence[ShardRecord]) -> dict[str, int]:
         """Return the samples of all tars."""
-        sizes = dict[str, int]()
-        for record in done:
-            if record.output is not None:
-                sizes[record.name] = record.counted
-            sizes |= {name: part["samples"] for name, part in record.parts.items()}
-        return sizes
+        return {record.name: record.counted for record in done if record.output is not None}
 
     def is_current(self, line: ShardRecord) -> bool:
         """Return whether the results of a shard are of this run."""
@@ -252,7 +239,7 @@ class RunRecord(OutputRecord[ShardRecord]):
             raise Differs(self.folder, before, options)
 
     def refuse_taken(self, names: Sequence[str], options: Mapping[str, object]) -> None:
-        """Raise FileExistsError if a file to be written exists, is an input, or would be written twice."""
+        """Raise FileExistsError if a file to be written exists, or is an input."""
         if self.options is None:
             refuse(self.layout, options)
 

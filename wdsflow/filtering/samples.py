@@ -1,16 +1,14 @@
 """The samples of a tar as scores see them: read in place, changed by stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
-from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Value
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.pieces.pieces import member, moved
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
-from wdsflow.shards.source.base import Piece, Source
+from wdsflow.shards.source.base import Piece
 from wdsflow.shards.tar.plain_entries import Row
 from wdsflow.shards.tar.tar_header import padded
 from wdsflow.stages.base import Dropped, Sample, SampleStage, StageError
@@ -239,7 +237,7 @@ def way_of(score: Score) -> Callable[[ShardView], Value]:
 
         return by_header
     if isinstance(score, TextScore) and type(score).score is TextScore.score and not score.caption:
-        of_text = score.of  # JSON lines, for which counts may differ, come another way
+        of_text = score.of
 
         def by_caption(view: ShardView) -> Value:
             text = view.plain_caption()
@@ -285,61 +283,3 @@ class Views:
                 self._known[names] = found
         self._last = found
         return found
-
-
-WrittenTars = dict[str, dict[str, object]]  # name -> its number of samples, and its identity
-
-
-class Scored(Protocol):
-    """A sample of a shard: its number, key, first byte, the byte after its last, and its scores."""
-
-    number: int
-    key: str
-    start: int
-    end: int
-    values: dict[Call, Value | Unknown]
-
-    def quarantine(self, error: str, detail: str = "") -> None:
-        """Quarantine the sample."""
-
-
-class ShardKind:
-    """A kind of shards.
-
-    Attributes:
-        noun: the name of the kind, in messages.
-        ending: the extension of an output.
-        reasons: the extension of the reasons, next to quarantined samples.
-        is_tar: it is read and named as a tar.
-        by_fields: field names identify images and captions.
-    """
-
-    noun: ClassVar[str] = "a tar"
-    ending: ClassVar[str] = ".tar"
-    reasons: ClassVar[str] = ".jsonl"
-    is_tar: ClassVar[bool] = True
-    by_fields: ClassVar[bool] = True
-
-    def check(self, urls: Sequence[str], names: Sequence[str], recipe: Recipe) -> None:
-        """Raise ValueError for requests that are not possible for this kind. ``names``: all outputs."""
-
-    def opened(
-        self, source: Source, url: str, recipe: Recipe, options: ViewOptions, *, contents: bool
-    ) -> tuple[Any, Any]:
-        """Return the iterator over the samples of a shard, as ``Samples``, and the factory of their views, as ``Views``.
-
-        ``contents``: read a tar as a whole instead of parts of it, even if members are large. Raises SourceError.
-        """
-        samples = Samples(source, contents=contents)
-        return samples, Views(samples, options, url, recipe.stages)
-
-    def outputs(self, path: Path) -> list[Path]:
-        """Return the files that an output may have; the first is the output itself, if it is a file."""
-        return [path]
-
-    def quarantine_uncopyable(self, source: Source, url: str, recipe: Recipe, kept: Iterable[Scored]) -> None:
-        """Quarantine the samples that cannot be copied to the output."""
-
-    def write_beside(self, path: Path, source: Source, url: str, recipe: Recipe, kept: Sequence[Scored]) -> WrittenTars:
-        """Write the other files of an output; return the tars among them, which replace it. Raises OSError, SourceError."""
-        return {}

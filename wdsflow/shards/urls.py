@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.text.shell import quote
+from wdsflow.text.shell import quote, quote_path
 from wdsflow.text.words import how_many
 
 from .shard_names import LIMIT, SHOWN, SUFFIXES, BadPattern, expand_braces, missing_numbers, natural
@@ -18,6 +18,7 @@ from .source.remote import is_listing, listed, pinned
 _GLOB = re.compile(r"[*?\[]")
 _HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_JSON_LINES = re.compile(r"\.jsonl(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
 _FOLDERS = 1000  # that are looked into for tars
 _LIST = 4096  # bytes of a text file in which its first shard is looked for
 _MANY = 64  # names in one folder from which on it is listed instead of asked for each
@@ -29,6 +30,14 @@ class NoShards(ValueError):
     def __init__(self, pattern: str, hint: str = "") -> None:
         super().__init__(f"no shards match {pattern!r}")
         self.pattern, self.hint = pattern, hint
+
+
+class JsonLinesGiven(NoShards):
+    """A file of JSON lines in place of shards. ``hint`` is the command that makes shards of it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, f"to make shards of it: wdsflow pack {quote_path(url)} -o shards")
+        self.args = (f"{url} is a file of JSON lines; shards are tars",)
 
 
 class Expansion(NamedTuple):
@@ -47,11 +56,14 @@ def expand(urls: Iterable[str]) -> Expansion:
     on a page. A plain path stays, whether or not it exists, and so does a name of a range.
 
     Raises:
-        NoShards: a pattern matches nothing, or stands for more than 10 million names.
+        NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.
     """
     found = Expansion([], [])
     for pattern in [urls] if isinstance(urls, str) else urls:
         _expand_one(pattern, found, lists=True)
+    for url in found.urls:
+        if _is_json_lines(url):
+            raise JsonLinesGiven(url)
     return found
 
 
@@ -61,6 +73,16 @@ def expand_existing(urls: str | Iterable[str]) -> list[str]:
     if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
         raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
     return found
+
+
+def _is_json_lines(url: str) -> bool:
+    """Return whether a url is an existing, or a remote, file of JSON lines, by its name."""
+    if ".jsonl" not in url.lower() or url.startswith("pipe:"):
+        return False
+    path = local_file(url)
+    if path is None:
+        return _JSON_LINES.search(url.partition("?")[0]) is not None
+    return _JSON_LINES.search(path) is not None and os.path.isfile(path)
 
 
 def _expand_one(pattern: str, found: Expansion, *, lists: bool) -> None:
@@ -149,7 +171,7 @@ def with_dots(pattern: str) -> str:
 
 def _is_list(path: str) -> bool:
     """Return whether a file is a text whose first line names a shard."""
-    if path.lower().endswith((*SUFFIXES, ".jsonl")) or not os.path.isfile(path):
+    if path.lower().endswith(SUFFIXES) or not os.path.isfile(path):
         return False
     try:
         with open(path, "rb") as file:

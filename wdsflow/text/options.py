@@ -10,23 +10,13 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overloa
 MAIN = "Main options"
 SAMPLES = "Samples"
 OUTPUT = "Output"
-LINES = "JSON lines"
 CHECKS = "Checks and reports"
 MODELS = "Models"
 MEMORY = "Memory"
 MACHINES = "Ray and job arrays"
 OTHER = "Other options"
-PANELS = (
-    MAIN,
-    SAMPLES,
-    OUTPUT,
-    LINES,
-    CHECKS,
-    MODELS,
-    MEMORY,
-    MACHINES,
-    OTHER,
-)  # the groups of options in --help, in this order
+# The groups of options in --help, in this order.
+PANELS = (MAIN, SAMPLES, OUTPUT, CHECKS, MODELS, MEMORY, MACHINES, OTHER)
 
 P = ParamSpec("P")
 A = TypeVar("A")

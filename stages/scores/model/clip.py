@@ -12,7 +12,7 @@ from ..base import SEEN_PIXELS, Value, bare, versions_of
 from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
 from .clip_tokens import LOCAL, By, clip_item, named
 from .model_score import Model, Output, Request, local_path, source_of, while_unchanged
-from .pictures import Flip, PictureScore, Prepare, Reduce, names_of, reduced
+from .pictures import Flip, PictureScore, Prepare, Reduce, reduced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,16 +38,15 @@ class Embedded(NamedTuple):
     settings: tuple[tuple[str, Setting], ...]
 
 
-def embedding_key(view: "View", request: Request) -> str:
+def embedding_key(request: Request) -> str:
     """Return the identity of an embedding in its sample: a field with its settings, or the hash of a caption.
 
-    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8. It includes the
-    state of a file outside of the shard.
+    "jpg", "jpg/horizontal", "jpg/exact", "mp4/uniform/3/0/av 18.1.0"; xxh3_128 of a caption's UTF-8.
     """
     if isinstance(request.key, tuple):
         parts = request.key
         decoder = f"av {versions_of('av')['av']}" if len(parts) > _IMAGE else ""
-        return "/".join(str(part) for part in (*parts, view.state(parts[0]), decoder) if part != "")
+        return "/".join(str(part) for part in (*parts, decoder) if part != "")
     import xxhash
 
     return str(xxhash.xxh3_128_hexdigest(str(request.key).encode("utf-8", "surrogatepass")))
@@ -87,9 +86,9 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
     def preparation(self, flip: Flip = "") -> Prepare:
         return Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
 
-    def image_requests(self, view: "View", names: Sequence[str] = (), flip: Flip = "") -> list[Request]:
+    def image_requests(self, view: "View", flip: Flip = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        return self.pictures(view, self.main_model(), self.preparation(flip), names, flip)
+        return self.pictures(view, self.main_model(), self.preparation(flip), flip)
 
     def requests(self, view: "View") -> list[Request]:
         return self.image_requests(view)
@@ -227,17 +226,16 @@ class ClipSimilarity(
 
     def requests(self, view: "View") -> list[Request]:
         """Return requests for all images, then for all captions, whose keys are the captions."""
-        found, model = self.pairs(view, self.caption), self._text_tower()
-        texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text, _names in found]
-        return self.image_requests(view, names_of(found), self.flip) + texts
+        captions, model = self.captions(view, self.caption), self._text_tower()
+        texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
+        return self.image_requests(view, self.flip) + texts
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
-        found = self.pairs(view, self.caption)
-        names, captions = names_of(found), len(found)
-        pictures = dict(zip(names, self.grouped(view, outputs[:-captions], names), strict=True))
+        count = len(self.captions(view, self.caption))
+        pictures, captions = outputs[:-count], outputs[-count:]
         values = []
-        for (_caption, each), text in zip(found, outputs[-captions:], strict=True):
-            cosines = [float(picture @ text) for name in each for picture in pictures[name]]
+        for caption in captions:
+            cosines = [float(picture @ caption) for picture in pictures]
             values.append(round(reduced(cosines, self.reduce), 6))
         return bare(list(values))
 

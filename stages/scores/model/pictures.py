@@ -29,7 +29,6 @@ Size = tuple[int, int]  # height, width
 Scale = Literal["fast", "exact"]
 Reduce = Literal["mean", "max", "min"]
 Flip = Literal["", "horizontal", "vertical", "both"]
-Pair = tuple[str, tuple[str, ...]]  # a caption, and the fields that are its images
 
 
 class PreparesPicture(Prepares, Protocol):
@@ -89,16 +88,14 @@ class PictureScore(ModelScore, optional=("av",)):
                 raise ScoreError("no-image", f"{error.detail}; no video either") from None
             return ()
 
-    def pairs(self, view: "View", caption: str) -> list[Pair]:
-        """Return each caption with its images, or its videos. Raises ScoreError if there are neither."""
-        if self.image_fields(view):
-            return view.pairs(caption, self.image)
-        return view.video_pairs(caption, self.video)
+    def captions(self, view: "View", caption: str) -> list[str]:
+        """Return the captions that go with the images, or the videos. Raises ScoreError if there are none of either."""
+        if not self.image_fields(view):
+            view.video_names(self.video)
+        return view.captions(caption)
 
-    def pictures(
-        self, view: "View", model: Model, prepare: PreparesPicture, names: Sequence[str] = (), *suffix: Hashable
-    ) -> list[Request]:
-        """Return a request for each picture of some fields, by default all.
+    def pictures(self, view: "View", model: Model, prepare: PreparesPicture, *suffix: Hashable) -> list[Request]:
+        """Return a request for each picture of the images, or the videos.
 
         Its key: the field and ``decode`` if it is not "fast", or the field, sampling and number of a frame; then
         ``suffix``.
@@ -106,28 +103,26 @@ class PictureScore(ModelScore, optional=("av",)):
         images = self.image_fields(view)
         if images:
             scale = "" if self.decode == "fast" else self.decode
-            makes = [(name, partial(view.prepared, name, prepare)) for name in names or images]
+            makes = [(name, partial(view.prepared, name, prepare)) for name in images]
             return [Request(model, (name, scale, *suffix), make) for name, make in makes]
         found = []
-        for name in names or view.video_names(self.video):
+        for name in view.video_names(self.video):
             frames = view.frames(name, self.sampled, prepare)
             for number in range(len(frames)):
                 key = (name, *self.sampled, number, *suffix)
                 found.append(Request(model, key, partial(frames.__getitem__, number)))
         return found
 
-    def counts(self, view: "View", names: Sequence[str]) -> list[int]:
-        """Return the number of pictures in each of some fields: 1 for an image, the frames of a video."""
-        images = self.image_fields(view)
-        return [1 if images else view.frame_count(name, self.sampled) for name in names]
+    def counts(self, view: "View") -> list[int]:
+        """Return the number of pictures of each image or video: 1 for an image, the frames of a video."""
+        if images := self.image_fields(view):
+            return [1] * len(images)
+        return [view.frame_count(name, self.sampled) for name in view.video_names(self.video)]
 
-    def grouped(
-        self, view: "View", outputs: Sequence[Output], names: Sequence[str] | None = None
-    ) -> list[list[Output]]:
+    def grouped(self, view: "View", outputs: Sequence[Output]) -> list[list[Output]]:
         """Return the outputs for each image or video: one for an image, one for each frame of a video."""
         left = iter(outputs)
-        names = names or self.image_fields(view) or view.video_names(self.video)
-        return [list(islice(left, count)) for count in self.counts(view, names)]
+        return [list(islice(left, count)) for count in self.counts(view)]
 
     def over_frames(
         self,
@@ -145,11 +140,6 @@ class PictureScore(ModelScore, optional=("av",)):
 def area(picture: "Pixels") -> int:
     """Return the pixels of an array (3, height, width), its cost."""
     return int(picture.shape[1] * picture.shape[2])
-
-
-def names_of(found: Sequence[Pair]) -> list[str]:
-    """Return the fields in pairs, each once."""
-    return list(dict.fromkeys(name for _text, names in found for name in names))
 
 
 def joined(batch: "Sequence[object]") -> "NDArray[Any] | None":

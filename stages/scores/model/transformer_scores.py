@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Any, ClassVar
 
 from wdsflow.memory.precision import Precision, UsedPrecision, used
@@ -27,7 +27,7 @@ from .model_score import (
     local_path,
     source_of,
 )
-from .pictures import Flip, PictureScore, PreparesPicture, Reduce, area, finite, names_of, reduced
+from .pictures import Flip, PictureScore, PreparesPicture, Reduce, area, finite, reduced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,22 +218,20 @@ class ImageTextMatch(
         return ImageTextMatcher(model=self.model, precision=used(self.precision))
 
     def requests(self, view: View) -> list[Request]:
-        """Return a request for each pair, caption by caption."""
+        """Return a request for each picture with each caption, caption by caption."""
         model, prepare = self.main_model(), hub.preparation(self.model, self.flip, self.decode)
-        found = self.pairs(view, self.caption)
-        fields = names_of(found)
-        pictures = dict(zip(fields, self.grouped(view, self.pictures(view, model, prepare, fields)), strict=True))
+        captions = self.captions(view, self.caption)
+        pictures = self.pictures(view, model, prepare)
         return [
             Request(model, (picture.key, self.flip, text), partial(self._pair, picture, text))
-            for text, names in found
-            for name in names
-            for picture in pictures[name]
+            for text in captions
+            for picture in pictures
         ]
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         rest, values = iter(outputs), []
-        for _text, names in self.pairs(view, self.caption):
-            shares = [next(rest) for _ in range(sum(self.counts(view, names)))]
+        for _ in self.captions(view, self.caption):
+            shares = list(islice(rest, sum(self.counts(view))))
             values.append(round(reduced(shares, self.reduce), 6))
         return bare([*values])
 

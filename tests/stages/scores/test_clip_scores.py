@@ -226,11 +226,11 @@ def test_a_head_is_never_unpickled(clip, tmp_path):
 
 def test_embeddings_are_known_by_field_flip_and_caption(clip):
     view = View({"png": PNG[0], "0.txt": b"a cat", "1.txt": b"two dogs"})
-    keys = [embedding_key(view, request) for request in similarity(clip, flip="both").requests(view)]
+    keys = [embedding_key(request) for request in similarity(clip, flip="both").requests(view)]
     assert keys[0] == "png/both"
     assert len(set(keys)) == 3
     other = View({"png": PNG[1], "txt": b"two dogs"})
-    assert [embedding_key(other, request) for request in similarity(clip).requests(other)] == ["png", keys[2]]
+    assert [embedding_key(request) for request in similarity(clip).requests(other)] == ["png", keys[2]]
 
 
 def test_a_score_tells_which_embeddings_it_asks_for(clip):

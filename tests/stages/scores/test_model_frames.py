@@ -177,22 +177,3 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, embeddings_from=tmp_path / "out")
     halved = pq.read_table(again / "_wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)
-
-
-@pytest.mark.deep
-def test_videos_of_json_lines_go_with_the_captions_of_their_chunks(scores, tmp_path: Path):
-    (tmp_path / "a.mp4").write_bytes(FILM)
-    (tmp_path / "b.mp4").write_bytes(video(9))
-    text = "<__dj__video> a red cat <|__dj__eoc|> <__dj__video> two dogs"
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text, "videos": ["a.mp4", "b.mp4"]}) + "\n")
-    call = f'clip_similarity(model="{scores("clip_similarity").model}", pretrained="")'
-    measure_shards(str(tmp_path / "a.jsonl"), tmp_path / "out", Recipe(scores=(call,)), HERE)
-    import pyarrow.parquet as pq
-
-    (row,) = pq.read_table(tmp_path / "out" / "_wdsflow" / "ledger" / "a.parquet").to_pylist()
-    score = scores("clip_similarity")
-    expected = [
-        compute(score, {"mp4": FILM, "txt": b"a red cat"}),
-        compute(score, {"mp4": video(9), "txt": b"two dogs"}),
-    ]
-    assert json.loads(row["several"])[call] == pytest.approx(expected, abs=SLIGHT)

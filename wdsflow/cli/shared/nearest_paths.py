@@ -37,7 +37,7 @@ def nearest_shards(pattern: str) -> str:
     missing, rest = (parts[known], parts[known + 1 :]) if known < len(parts) else ("", ())
     names = sorted(os.listdir(top))
     found = [os.path.join(top, name) if known else name for name in names if not name.startswith((".", INSIDE))]
-    shards = [each for each in found if os.path.isfile(each) and each.lower().endswith((".tar", ".jsonl"))]
+    shards = [each for each in found if os.path.isfile(each) and each.lower().endswith(".tar")]
     folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
     wanted = os.path.join(top, missing) if known else missing
     if not rest and _STANDS_FOR_MANY.search(missing):

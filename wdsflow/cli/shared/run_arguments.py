@@ -127,7 +127,7 @@ class NoLedger(Misuse):
 
 def need_predicate(asked: "Recipe") -> None:
     """Refuse a recipe that would only copy the shards. Raises Misuse."""
-    if not (asked.where or asked.keep or asked.near or asked.stages or asked.resize or asked.lines_to == "tar"):
+    if not (asked.where or asked.keep or asked.near or asked.stages or asked.resize):
         raise Misuse(
             'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
             where="true",

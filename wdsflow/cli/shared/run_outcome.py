@@ -157,7 +157,7 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
             return  # the commands that use ledgers need a local folder
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
-    elif any(record.tars for record in report.records):
+    elif any(record.output is not None for record in report.records):
         yield f"next: wdsflow validate {quote_path(as_folder(out))}"
 
 
@@ -182,13 +182,11 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
 
 
 def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
-    from wdsflow.filtering.kinds import kind_of
-
     reasons = report.merged("quarantined")
     if typed.name in ("filter", "measure") and reasons and reasons.most_common(1)[0][0] == "scattered":
         yield from _after_scattered(typed)
         return
-    first = next((record.name for record in report.records if record.quarantine and kind_of(record.name).is_tar), None)
+    first = next((record.name for record in report.records if record.quarantine), None)
     mostly = reasons.total() > report.merged("dropped").total()
     if first is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / first))}"

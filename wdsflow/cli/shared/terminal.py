@@ -47,8 +47,10 @@ def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
 
 def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
     """Yield suggestions for a pattern that matches no shards."""
+    from wdsflow.shards.urls import JsonLinesGiven
+
     yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
-    if typed is not None:
+    if typed is not None and not isinstance(error, JsonLinesGiven):
         yield from instead(error.pattern, typed)
 
 

@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
-from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -95,7 +94,7 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
         assert isinstance(score, DatasetScore)
         for row in rows:
             if str(row.number) in found:
-                row.values[call] = _from_json(score, found[str(row.number)], row, name, program.recipe)
+                row.values[call] = _from_json(score, found[str(row.number)], row, program.recipe)
 
 
 def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
@@ -158,11 +157,11 @@ def _as_json(
         raise BrokenRunError(f"{call}: resolve() raised {describe(error)}") from error
 
 
-def _from_json(score: DatasetScore, value: Stored, row: Row, name: str, recipe: Recipe) -> Value | Unknown:
+def _from_json(score: DatasetScore, value: Stored, row: Row, recipe: Recipe) -> Value | Unknown:
     """Return a value of ``_as_json``, or Unknown, also for a list without one value for each image of the sample."""
     if isinstance(value, dict):
         return Unknown(**value)
-    if not isinstance(value, list) or not kind_of(name).by_fields:
+    if not isinstance(value, list):
         return value
     view = View(dict.fromkeys(row.fields, b""), ViewOptions(images=recipe.image, captions=recipe.caption))
     return guarded(partial(plain_value, score, value), view)

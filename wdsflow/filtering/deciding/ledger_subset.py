@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
@@ -30,6 +29,7 @@ from wdsflow.filtering.where.predicate import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
 from wdsflow.shards.urls import compact, expand
 from wdsflow.text.shell import quote, quote_path
@@ -37,16 +37,7 @@ from wdsflow.text.shell import quote, quote_path
 from .compare_samples import add_resolved, resolve
 from .program import Program, program_of
 
-_OF_SCORES = (
-    "image",
-    "caption",
-    "image_memory",
-    "image_token",
-    "video_token",
-    "chunk_end",
-    "media_root",
-    "precision",
-)
+_OF_SCORES = ("images", "captions", "image_memory", "precision")
 
 
 class StagedLedger(LedgerError):
@@ -143,7 +134,7 @@ class LedgerSubset:
         self._by_place = {place_of(record.url): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
-            self._by_name.setdefault(names_of([record.url])[0], []).append(record)
+            self._by_name.setdefault(output_names([record.url])[0], []).append(record)
 
     @staticmethod
     def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
@@ -214,7 +205,7 @@ class LedgerSubset:
         found = self._by_place.get(place_of(url))
         if found is not None:
             return found
-        alike = [] if url.startswith("pipe:") else self._by_name.get(names_of([url])[0], [])
+        alike = [] if url.startswith("pipe:") else self._by_name.get(output_names([url])[0], [])
         if len(alike) > 1:
             with suppress(SourceError):
                 now = input_identity(url)
@@ -260,7 +251,7 @@ def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None
 
 
 def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
-    """Return the recipe with the stages, fields and settings for JSON lines of the scores, and their full names.
+    """Return the recipe with the stages, fields and precision of the scores, and their full names.
 
     Raises LedgerError; WhereError if the name of a score matches several columns.
     """

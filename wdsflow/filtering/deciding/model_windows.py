@@ -185,7 +185,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         for request in requests:
             place = row.number, request.model, request.key
             if self._embeddings is not None and place not in window.items and place not in window.outputs:
-                known = self._embeddings.find(row, view, request)
+                known = self._embeddings.find(row, request)
                 if known is not None:
                     window.outputs[place] = known
             window.want(row, request)
@@ -218,7 +218,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         else:
             row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
         if self._embeddings is not None:
-            self._embeddings.keep(row, view, score, requests, outputs)
+            self._embeddings.keep(row, score, requests, outputs)
 
 
 def _waits(window: _Window, row: Row, call: Call) -> bool:

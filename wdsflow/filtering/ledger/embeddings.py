@@ -16,11 +16,10 @@ from wdsflow.filtering.where.values import Call
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
-from wdsflow.stages.scores.base import Score, ScoreError
+from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
 from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
-from wdsflow.stages.scores.sample_view import View
 
 from .ledger import texts
 from .ledger_row import (
@@ -339,12 +338,12 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
             if each is not None:
                 each.close()
 
-    def find(self, row: Row, view: View, request: Request) -> Output | None:
-        """Return the output of a request if it is already known. Raises ScoreError."""
+    def find(self, row: Row, request: Request) -> Output | None:
+        """Return the output of a request if it is already known."""
         places = [each for each in (self._own, self._stored) if each is not None]
         if not places or not isinstance(request.model, (ClipImage, ClipText)):
             return None
-        key = embedding_key(view, request)
+        key = embedding_key(request)
         return next((found for each in places if (found := each.find(row, request.model, key)) is not None), None)
 
     def keep_own(self, row: Row) -> None:
@@ -353,16 +352,11 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
             for column, found in self._own.all_of(row):
                 self.spool.add(column, row, found)
 
-    def keep(
-        self, row: Row, view: View, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]
-    ) -> None:
+    def keep(self, row: Row, score: ModelScore, requests: Sequence[Request], outputs: Sequence[Output]) -> None:
         """Keep all embeddings of a sample that a score requested. Raises OSError if the disk fails."""
         if self.spool is None or not isinstance(score, ClipScore):
             return
-        try:
-            keys = [embedding_key(view, request) for request in requests]
-        except ScoreError:  # the file was removed: its embedding could not be found again
-            return
+        keys = list(map(embedding_key, requests))
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)
             own = [(key, output) for key, request, output in found if request.model == embedded.model]

@@ -62,14 +62,13 @@ def export(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samples]]:
-    if record.output is not None and not record.tars:
-        raise ValueError(f"{record.name} is not a tar: --export lists only samples of tars")
-    store = store_of(layout.folder)
-    for path in map(layout.tar, record.tars):
-        with open_source(store.url_of(path) if store else str(path)) as source:
-            samples = Samples(source, contents=True)
-            for sample in samples:
-                yield sample, samples
+    if record.output is None:
+        return
+    store, path = store_of(layout.folder), layout.tar(record.name)
+    with open_source(store.url_of(path) if store else str(path)) as source:
+        samples = Samples(source, contents=True)
+        for sample in samples:
+            yield sample, samples
 
 
 def _json(sample: TarSample, samples: Samples) -> dict[str, object]:

@@ -7,10 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wdsflow.filtering.kinds import names_of
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value, spelled
 from wdsflow.shards.atomic import write_file, writing
+from wdsflow.shards.shard_names import output_names
 
 from .ledger_row import (
     FORMAT,
@@ -292,7 +292,7 @@ class SampleScores:
         key that occurs once decides. Raises LedgerError.
         """
         path = self._paths.get(os.path.realpath(url))
-        rows = [row for row in _rows(path or self._names.get(names_of([url])[0])) if row.key == key]
+        rows = [row for row in _rows(path or self._names.get(output_names([url])[0])) if row.key == key]
         found = next((row for row in rows if row.start <= offset < row.end), None) if path else None
         if found is None and len(rows) == 1:
             found = rows[0]

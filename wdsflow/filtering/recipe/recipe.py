@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from wdsflow.memory.precision import Precision
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.stages.imaging.shrink import ImageFormat, Orientation, Shrinker, ShrinkMode, SizeRule
-from wdsflow.text.options import LINES, MEMORY, MODELS, OUTPUT, SAMPLES, option
+from wdsflow.text.options import MEMORY, MODELS, OUTPUT, SAMPLES, option
 
 if TYPE_CHECKING:
     from wdsflow.stages.base import SampleStage
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
-LinesTo = Literal["jsonl", "tar"]
 
 RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
 CODE = 2  # incremented when the same recipe would give different bytes
@@ -99,25 +98,6 @@ class Recipe:
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
         "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MEMORY
-    )
-    image_token: str = option("<__dj__image>", "Text that stands for an image.", metavar="TEXT", panel=LINES)
-    video_token: str = option("<__dj__video>", "Text that stands for a video.", metavar="TEXT", panel=LINES)
-    chunk_end: str = option("<|__dj__eoc|>", "Text that ends a chunk.", metavar="TEXT", panel=LINES)
-    media_root: str = option(
-        "",
-        "Folder that paths in JSON lines are relative to; by default the folder of the file.",
-        metavar="DIR",
-        panel=LINES,
-    )
-    lines_to: LinesTo = option(
-        "jsonl",
-        "Format of the output for JSON lines. jsonl: the lines. tar: shards with their images.",
-        "--to",
-        panel=LINES,
-    )
-    tar_samples: int = option(10_000, "With --to tar: samples per shard, at most.", metavar="N", panel=LINES, least=1)
-    tar_size: str = option(
-        "1GiB", "With --to tar: size of a shard, at most; a single sample may exceed it.", metavar="SIZE", panel=LINES
     )
 
     def to_dict(self) -> dict[str, object]:

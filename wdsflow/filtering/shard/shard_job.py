@@ -12,7 +12,6 @@ from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, program_of
-from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
@@ -126,8 +125,6 @@ class _Job:
                     if self.resized is not None:
                         self._resize_rest(source, rows, self.resized)
                     part_twins(rows)
-                    kept = (row for row in rows if row.outcome == "kept")
-                    kind_of(task.url, task.recipe.lines_to).quarantine_uncopyable(source, task.url, task.recipe, kept)
             count(rows, record, program.terms)
             record.failing = always_failing(rows, self.calls) if record.failed else {}
             record.check()
@@ -175,8 +172,7 @@ class _Job:
         # of a command, this is the only check.
         is_pipe, then = task.url.startswith("pipe:"), read_about(path)["input"].get("changed")
         if is_pipe or then != self.record.input.get("changed"):
-            samples, _ = kind_of(task.url).opened(source, task.url, task.recipe, ViewOptions(), contents=False)
-            for row, sample in zip_longest(rows, samples):
+            for row, sample in zip_longest(rows, Samples(source, contents=False)):
                 if row is None or sample is None or not same_sample(row, sample):
                     raise OtherShard(path, self.record.url)
         if task.compares:
@@ -206,7 +202,8 @@ class _Job:
             return
         task = self.task
         options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
-        samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=False)
+        samples = Samples(source, contents=False)
+        views = Views(samples, options, task.url, task.recipe.stages)
         for sample in samples:
             row = waiting.pop(sample.number, None)
             if row is None:
@@ -230,7 +227,8 @@ class _Job:
         task, program, record, known = self.task, self.program, self.record, self.known
         options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
         contents = program.reads_contents(known.calls if known is not None else ())
-        samples, views = kind_of(task.url).opened(source, task.url, task.recipe, options, contents=contents)
+        samples = Samples(source, contents=contents)
+        views = Views(samples, options, task.url, task.recipe.stages)
         guard = BrokenScoreGuard(self.calls)
         with self._modelled(guard, embeddings) as modelled:
             rows = self._read(samples, views, embeddings, guard, modelled)

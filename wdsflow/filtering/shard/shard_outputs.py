@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from wdsflow.filtering.deciding.program import Program
-from wdsflow.filtering.kinds import kind_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row, in_utf8
@@ -101,7 +100,7 @@ def same_sample(row: Row, sample: TarSample | Row) -> bool:
 def write_quarantine(
     layout: Layout, name: str, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
 ) -> dict[str, object] | None:
-    """Write quarantined samples of a shard as a file of its kind, and one with their reasons next to it, one line each.
+    """Write quarantined samples of a shard as a tar, and a file with their reasons next to it, one line each.
 
     A line has key, shard, sample, offset, size, error, stage (the stage or score that failed, or "tar"), detail.
     Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
@@ -116,7 +115,7 @@ def write_quarantine(
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json_lines(reasons, (_reason(row, url) for row in quarantined))
     ranges = with_headers([(row.start, row.end) for row in quarantined], headers)
-    write_pieces(path, source, ranges, closed=kind_of(name).is_tar)
+    write_pieces(path, source, ranges)
     return fingerprint(str(path))
 
 
@@ -175,13 +174,11 @@ def write_shard(
 def _write_output(
     task: ShardTask, source: Source, kept: Sequence[Row], record: ShardRecord, resized: ResizedImages | None
 ) -> None:
-    recipe, target, kind = task.recipe, task.layout.tar(task.name), kind_of(task.url, task.recipe.lines_to)
-    if kept or recipe.empty == "write":
-        record.parts = kind.write_beside(target, source, task.url, recipe, kept)
-        if not record.parts:
-            pieces = kept_pieces(source, task.url, recipe.stages, kept, record.headers, resized)
-            write_pieces(target, source, pieces, closed=kind.is_tar)
-            record.output = fingerprint(str(target))
-    for path in kind.outputs(target) if record.output is None else ():
-        if path.name not in record.parts:  # left by a killed run, before the shard changed
-            path.unlink(missing_ok=True)
+    target = task.layout.tar(task.name)
+    if kept or task.recipe.empty == "write":
+        pieces = kept_pieces(source, task.url, task.recipe.stages, kept, record.headers, resized)
+        write_pieces(target, source, pieces)
+        record.output = fingerprint(str(target))
+    else:
+        # A killed run may have left one, before the shard changed.
+        target.unlink(missing_ok=True)
