@@ -69,7 +69,6 @@ ROOMS = {
         "advice",
         "report",
         "inspect",
-        "certify",
         "run_check",
     ),
 }

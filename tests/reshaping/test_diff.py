@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cli import shards
-from tests.cli.test_verify import run
+from tests.cli.commands import run
 from tests.shards.archives import folder, read_tar, tar_bytes, write_tar
 from wdsflow.reshaping.diff import diff_shards
 from wdsflow.reshaping.diff.key_records import FieldRecord, KeyParts, KeyRecord, compare_part

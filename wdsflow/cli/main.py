@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 # The first lines of the docstrings, so that ``wdsflow --help`` imports no command.
 COMMANDS = {
     "validate": "Report whether shards will train, why not, and what to do.",
-    "verify": "Compare shards with their certificate.",
     "inspect": "Show the contents of shards: fields, captions, image sizes.",
     "explain": "Explain a rule, or list all rules.",
     "repair": "Write valid shards, with sizes.json and __len__ next to them.",
