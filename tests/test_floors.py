@@ -66,7 +66,6 @@ ROOMS = {
         "advice",
         "report",
         "inspect",
-        "certify",
         "run_check",
     ),
 }

@@ -80,12 +80,11 @@ class CheckOptions:
     Attributes:
         arguments: command line of open_clip_train; turns on the forecast for ``world_size`` ranks.
         progress: called with the number of shards; it returns a function that is called after each shard.
-        identify: read all bytes of the shards and hash them, for a certificate.
     """
 
     readers: Sequence[str] = option(
         ("open-clip",),
-        "Reader to judge for; repeatable. open-clip (the installed version), open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm, energon, energon-crude, dali, wids.",
+        "Reader to judge for; repeatable. open-clip (the installed version), open-clip-3.3, open-clip-4, webdataset-1, webdataset-0.2, datasets, datasets-tables, ray-data, timm, energon, energon-crude.",
         "--for",
         metavar="READER",
     )
@@ -134,7 +133,6 @@ class CheckOptions:
     allow_pipe: bool = allow_pipe_option(OTHER)
     arguments: Sequence[str] | None = None
     progress: Found | None = None
-    identify: bool = False
 
 
 class WrongSampling(ValueError):

@@ -14,9 +14,9 @@ from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
-from wdsflow.shards.certificate import CertificateError
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.text.options import keywords
+from wdsflow.version import __version__
 
 from .advice.advice import advise
 from .advice.invocation import Invocation, settle
@@ -42,7 +42,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
 
     Raises:
         NoShards, UnknownReader, UnknownCode, ArgumentsError, BadRule: unknown names, or a rule with a code that is taken.
-        PipelineError, EngineError, CertificateError, ValueError: no such pipeline, cluster or engine; a pipe to hash.
+        PipelineError, EngineError, ValueError: no such pipeline, cluster or engine.
     """
     start = time.perf_counter()
     check_engine(options.engine, options.address)
@@ -52,15 +52,12 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
     expansion = expand(written)
-    piped = next((url for url in expansion.urls if url.startswith("pipe:")), None)
-    if options.identify and piped is not None:
-        raise CertificateError(f"the output of a command has no identity: name the shards as files or urls: {piped}")
     check_codes(options.select, ignore)
     parsed, readers = _readers(options.readers, arguments, world_size)
     varieties = options.pipeline is not None
     plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
     progress = options.progress(len(expansion.urls)) if options.progress is not None else None
-    shards = scan(expansion.urls, replace(plan, identify=options.identify), progress=progress)
+    shards = scan(expansion.urls, plan, progress=progress)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
     evidence = Evidence(options.level, shards, gaps)
     judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
@@ -86,6 +83,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         seconds=evidence.seconds,
         accepted=accepted,
         checks=context.checks,
+        versions=context.environment | {"wdsflow": __version__},
     )
 
 
@@ -136,12 +134,8 @@ def _readers(
     environment = versions()
     names = list(dict.fromkeys(name for each in requested for name in resolve(each, environment)))
     parsed = None if arguments is None else parse_arguments(arguments, world_size=world_size, readers=names)
-    found = []
-    for reader in (READERS[name] for name in names):
-        # How ranks divide shards depends on their workers, which only the training command states.
-        ranks = world_size if reader.shares_samples else 1
-        found.append(reader(parsed.options(reader.name) if parsed else Options(world_size=ranks)))
-    return parsed, found
+    # How ranks divide shards depends on their workers, which only the training command states.
+    return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
 def readers_of(options: CheckOptions, urls: Sequence[str]) -> tuple[list[Reader], ScanOptions]:

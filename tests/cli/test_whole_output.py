@@ -146,40 +146,13 @@ SCENES = {
     "index": [
         "index s --jobs 1",
         "index s --jobs 1",
-        "index s --wids --webshart --energon --dali --timm --checksums --jobs 1",
-        "index odd -o odd-all --wids --webshart --dali --jobs 1",
+        "index s --energon --timm --jobs 1",
+        "index odd -o odd-all --energon --timm --jobs 1",
         "index s -o s --sizes --force --jobs 1",
         "index s/0.tar s/1.tar t/../s/0.tar -o twice --jobs 1",
         "index d -o damaged --jobs 1",
         "index odd -o odd-index --jobs 1",
         "index s odd -o two --jobs 1",
-    ],
-    "verify": [
-        "validate s --certify s.certificate --level names",
-        "validate s --manifest s.certificate --level names",
-        "verify s.certificate",
-        "verify d/none.tar",
-        "verify no.json",
-        "index s --checksums",
-        "verify s",
-    ],
-    "a certificate of shards that change": [
-        "reshard s -o r --samples 1 --jobs 1",
-        "validate r --certify all.certificate --level names",
-        "index r --checksums --jobs 1",
-        "verify all.certificate",
-        "! printf x >> r/00000.tar; rm r/00001.tar; cp s/1.tar r/more.tar; touch -d @1600000000 r/00002.tar",
-        "! cp r/00004.tar r/00003.tar",
-        "verify all.certificate",
-        "verify all.certificate --full",
-        "validate r --manifest all.certificate --level names",
-        "validate --manifest r/checksums.json --level names",
-        "verify r/checksums.json",
-        "! sed -i s/TRAINS/LOSES/ all.certificate; sed -i s/trains/loses/ all.certificate",
-        "verify all.certificate",
-        "! rm -r r/*.tar",
-        "verify r/checksums.json",
-        "! rm r/checksums.json",
     ],
     "repair that leaves samples out": [
         "repair d odd -o out --drop-bad --jobs 1",
@@ -219,7 +192,6 @@ SCENES = {
         "explain W999",
         "explain F10",
         "report nowhere",
-        "verify",
         "validat s",
         "inspect ''",
         "reshard s -o ''",
@@ -271,16 +243,16 @@ SCENES = {
         f"graft {S} --from t/all.csv --on sha256=url --set txt=caption -o hashed --jobs 1",
     ],
     "index of odd inputs": [
-        "index g -o g-all --wids --webshart --dali --timm --sizes --jobs 1",
+        "index g -o g-all --energon --timm --sizes --jobs 1",
         "index m -o m-all --sizes --jobs 1",
-        "! mkdir own; cp s/*.tar own; echo '{}' > own/sizes.json; echo '{}' > own/shardindex.json; echo '{\"a\": 1}' > own/wids.json",
-        "index own --sizes --wids --jobs 1",
-        "index own --sizes --wids --jobs 1 --force",
+        "! mkdir own; cp s/*.tar own; echo '{}' > own/sizes.json; echo '{}' > own/_info.json",
+        "index own --sizes --timm --jobs 1",
+        "index own --sizes --timm --jobs 1 --force",
         "index own --jobs 1",
         "! rm own/0.tar",
-        "index own --sizes --wids --jobs 1",
+        "index own --sizes --timm --jobs 1",
         "! truncate -s 700 own/1.tar",
-        "index own --sizes --wids --checksums --jobs 1",
+        "index own --sizes --timm --energon --jobs 1",
     ],
     "repair of odd inputs": [
         "repair g -o out --jobs 1",
@@ -321,11 +293,7 @@ def files(place, found):
     """Yield names, sizes and digests of files, but for those of which the bytes depend on the time or on libraries."""
     for path in sorted(found):
         name = path.relative_to(place)
-        if (
-            path.is_file()
-            and "_wdsflow" not in name.parts
-            and path.suffix not in {".sqlite", ".parquet", ".certificate"}
-        ):
+        if path.is_file() and "_wdsflow" not in name.parts and path.suffix not in {".sqlite", ".parquet"}:
             data = path.read_bytes().replace(os.fsencode(place), b"/PLACE")
             yield f"{name}: {len(data)} bytes, {sha256(data).hexdigest()[:12]}"
 

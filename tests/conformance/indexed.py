@@ -6,7 +6,7 @@ from pathlib import Path
 from wdsflow.indexing import index_shards
 from wdsflow.shards.urls import NoShards
 
-INDEXED = frozenset({"energon", "energon-crude", "wids"})
+INDEXED = frozenset({"energon", "energon-crude"})
 _CAPTIONING = """
 sample_type: {__module__: megatron.energon, __class__: CaptioningSample}
 field_map: {image: "jpg,png,jpeg,webp", caption: txt}

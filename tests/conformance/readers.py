@@ -316,115 +316,6 @@ def energon(more: Callable[[], dict[str, Any]] = dict) -> Reader:
     return read
 
 
-def wids() -> Reader:
-    """Prepare wids, over a folder with an index."""
-    from wids import ShardListDataset
-
-    def read(job: Job) -> Result:
-        keys: list[list[str]] = []
-        error = None
-        with (
-            tempfile.TemporaryDirectory(dir=".") as cache,
-            patch.dict(os.environ, {"WIDS_CACHE": os.path.abspath(cache)}),
-        ):
-            try:
-                dataset = ShardListDataset(os.path.join(os.path.dirname(job["urls"][0]), "shardindex.json"))
-                for number in range(len(dataset)):
-                    sample = dataset[number]
-                    if wids_image(sample) and ".txt" in sample:
-                        keys.append([ascii(sample["__key__"]), text(sample["__shard__"])])
-            except Exception as caught:
-                error = describe(caught)
-        return {"keys": [keys], "error": error, "stall": False}
-
-    return read
-
-
-def wids_image(sample: dict[str, Any]) -> bool:
-    """Decode the image of a sample of wids, which only opens some; return whether there is one."""
-    from PIL import Image
-
-    field = next((name for name in (".jpg", ".png", ".jpeg", ".webp") if name in sample), None)
-    if field is None:
-        return False
-    image = sample[field] if isinstance(sample[field], Image.Image) else Image.open(sample[field])
-    image.convert("RGB")
-    return True
-
-
-def dali() -> Reader:
-    """Prepare NVIDIA DALI on the CPU. Each set is read by a process of its own, because DALI can die of a shard."""
-    import multiprocessing
-
-    import nvidia.dali  # noqa: F401 - loaded once, before the processes are forked
-
-    context = multiprocessing.get_context("fork")
-
-    def read(job: Job) -> Result:
-        receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=lambda: sender.send(dali_epoch(job)))
-        child.start()
-        sender.close()
-        try:
-            result: Result = receiver.recv()
-        except EOFError:
-            child.join()
-            result = {"keys": [[]], "error": f"died of signal {-(child.exitcode or 0)}", "stall": False, "died": True}
-        child.join()
-        return result
-
-    return read
-
-
-def dali_epoch(job: Job) -> Result:
-    """Read one epoch, rank by rank and sample by sample."""
-    from nvidia.dali import fn, pipeline_def
-
-    @pipeline_def(batch_size=1, num_threads=1, device_id=None, exec_async=False, exec_pipelined=False)
-    def pipeline(urls: list[str], rank: int, ranks: int) -> Any:
-        images, captions = fn.readers.webdataset(
-            paths=urls, ext=["jpg;jpeg;png;webp", "txt"], shard_id=rank, num_shards=ranks, name="shards"
-        )
-        return images, captions, fn.decoders.image(images, device="cpu")
-
-    keys: list[list[str]] = []
-    ranks = job["options"]["world_size"]
-    try:
-        for rank in range(ranks):
-            reader = pipeline(job["urls"], rank, ranks)
-            reader.build()
-            size = reader.reader_meta("shards")["epoch_size"]
-            for _ in range(size * (rank + 1) // ranks - size * rank // ranks):
-                image, caption, _decoded = (output[0] for output in reader.run())
-                if present_in(caption):
-                    keys.append(dali_name(image, job["urls"]))
-    except RuntimeError as error:
-        return {"keys": [keys], "error": describe(error), "stall": False}
-    return {"keys": [keys], "error": None, "stall": False}
-
-
-def present_in(output: Any) -> bool:
-    """Return whether the sample had the field: an empty tensor does not tell, but where it comes from does."""
-    return bool(source_of(output))
-
-
-def dali_name(output: Any, urls: list[str]) -> list[str]:
-    """Return a sample's key, and its shard: DALI tells "shard:offset:name" of each field."""
-    source = source_of(output)
-    shard = next(url for url in sorted(urls, key=len, reverse=True) if source.startswith(f"{url}:"))
-    member = source[len(shard) + 1 :].partition(":")[2]
-    folder, slash, base = member.rpartition("/")
-    return [ascii(folder + slash + base.partition(".")[0]), shard]
-
-
-def source_of(output: Any) -> str:
-    """Return where a field comes from; bytes of its name that are not UTF-8 become surrogates."""
-    try:
-        return str(output.source_info())
-    except UnicodeDecodeError as error:
-        return bytes(error.object).decode("utf-8", "surrogateescape")
-
-
 def describe(error: BaseException) -> str:
     """Return an exception in one line, with what caused it."""
     chain: list[str] = []
@@ -444,8 +335,6 @@ READERS: dict[str, Callable[[], Reader]] = {
     "ray-data": ray_data,
     "energon": energon,
     "energon-crude": energon_crude,
-    "dali": dali,
-    "wids": wids,
 }
 
 

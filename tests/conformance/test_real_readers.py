@@ -19,8 +19,6 @@ SETS = {  # in the gate
     "energon": 5,
     "energon-crude": 5,
     "webdataset-0.2": 8,
-    "dali": 20,
-    "wids": 20,
 }
 
 

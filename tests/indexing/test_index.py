@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 
 from tests.cli import shards
-from tests.cli.test_verify import run
+from tests.cli.commands import run
 from tests.printed.pasted import commands, paste
 from tests.shards.archives import folder, link, tar_bytes, write_tar
 from wdsflow.indexing import index_shards
 from wdsflow.indexing.index_options import KINDS
-
-EACH = tuple(kind for kind in KINDS if kind != "checksums")
 
 
 @pytest.fixture
@@ -62,13 +60,13 @@ def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Pat
         for job, result in [*done[2::2], *reversed(done[1::2]), *done[:1]]:
             note(job, result)
 
-    assert index_shards(str(pair), EACH, jobs=1).refused
+    assert index_shards(str(pair), KINDS, jobs=1).refused
     once = files(pair)
     shutil.rmtree(pair / "_wdsflow")
     for name in once:
         (pair / name).unlink()
-    monkeypatch.setattr("wdsflow.indexing.run_index.run_in_threads", backwards)
-    assert index_shards(str(pair), EACH).refused
+    monkeypatch.setattr("wdsflow.indexing.folder_index.run_in_threads", backwards)
+    assert index_shards(str(pair), KINDS).refused
     assert files(pair) == once
     assert len(once[".nv-meta/index.sqlite"]) > 40_000
 
@@ -77,66 +75,57 @@ def test_offsets_are_those_of_tarfile(pair: Path) -> None:
     entries = [(f"{'long/' * 50}{n}.{kind}", bytes(n + 1)) for n in range(3) for kind in ("JPG", "seg.png", "json")]
     extra: list[Any] = [folder("d"), link("l", "x"), ("README", b"no field"), ("__meta__/x.txt", b"no sample")]
     write_tar(pair / "0002.tar", [*extra, *entries, folder("e")], tarfile.PAX_FORMAT)
-    assert index_shards(str(pair), EACH).ok
+    assert index_shards(str(pair), KINDS).ok
     with tarfile.open(pair / "0002.tar") as tar:
         members = {each.name: each for each in tar if each.name.startswith("long")}
         end = tar.offset
     starts = [members[entries[at][0]].offset for at in (0, 3, 6)]
     packed = (pair / "0002.tar.idx").read_bytes()
     assert list(struct.unpack(f"<{len(packed) // 8}Q", packed)) == [*starts, end]
-    expected = {name: {"offset": each.offset_data, "size": each.size} for name, each in members.items()}
-    webshart = read(pair, "0002.json")["files"]
-    assert {name: {key: row[key] for key in ("offset", "size")} for name, row in webshart.items()} == expected
-    lines = (pair / "0002.idx").read_text().splitlines()
-    parts = [(f, members[n], n) for f, n in zip(["JPG", "seg.png", "json"] * 3, (e[0] for e in entries), strict=True)]
-    words = [f"{field} {each.offset_data} {each.size} {name}" for field, each, name in parts]
-    assert lines == ["v1.2 3", *(" ".join(words[at : at + 3]) for at in (0, 3, 6))]
 
 
 def test_the_report_names_the_files_that_were_written(pair: Path) -> None:
-    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    report = index_shards(str(pair), [kind for kind in KINDS if kind != "energon"])
     assert sorted(report.written) == sorted(str(pair / name) for name in files(pair))
     assert f"{len(files(pair))} files written: " in str(report)
-    (pair / "0001.tar.idx").unlink(missing_ok=True)
-    (pair / "0001.idx").unlink()
-    again = index_shards(str(pair), ["dali"])
-    assert again.written == [str(pair / "0001.idx")]
+    (pair / "_info.json").unlink()
+    again = index_shards(str(pair), ["timm"])
+    assert again.written == [str(pair / "_info.json")]
 
 
 def test_the_same_command_again_reads_and_writes_nothing(pair: Path) -> None:
-    index_shards(str(pair), EACH)
+    index_shards(str(pair), KINDS)
     before = {name: (pair / name).stat().st_mtime_ns for name in files(pair)}
-    report = index_shards(str(pair), EACH)
+    report = index_shards(str(pair), KINDS)
     assert str(report).splitlines()[-1].startswith("0 files written; ")
     assert (report.resumed, report.written, report.ok) == (2, [], True)
     assert {name: (pair / name).stat().st_mtime_ns for name in files(pair)} == before
 
 
 def test_only_what_changed_is_indexed_again(pair: Path) -> None:
-    index_shards(str(pair), EACH)
+    index_shards(str(pair), KINDS)
     shards.write(pair / "0001.tar", {"a.jpg": shards.jpeg(), "a.txt": b"another"})
-    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    report = index_shards(str(pair), [kind for kind in KINDS if kind != "energon"])
     assert (report.resumed, report.samples) == (1, 9)
     assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 1}
-    assert (pair / "0001.idx").read_text().startswith("v1.2 1\n")
     fresh = pair.parent / "fresh"
     fresh.mkdir()
     for name in ("0000.tar", "0001.tar"):
         os.link(pair / name, fresh / name)
-    index_shards(str(pair), EACH)
-    index_shards(str(fresh), EACH)
+    index_shards(str(pair), KINDS)
+    index_shards(str(fresh), KINDS)
     assert {name: data for name, data in files(pair).items() if "sqlite" not in name and "uuid" not in name} == {
         name: data for name, data in files(fresh).items() if "sqlite" not in name and "uuid" not in name
     }
 
 
 def test_a_sidecar_that_is_gone_or_changed_is_made_again(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    index_shards(str(pair), EACH)
+    index_shards(str(pair), KINDS)
     before = files(pair)
-    (pair / "0000.idx").unlink()
+    (pair / "0000.tar.idx").unlink()
     (pair / "sizes.json").unlink()
     (pair / "0001.tar.idx").write_bytes(b"changed")
-    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 1  # something else changed it
+    assert run("index", pair, *(f"--{kind}" for kind in KINDS)) == 1  # something else changed it
     printed = capsys.readouterr().out
     assert f"kept: {pair}/0001.tar.idx" in printed
     (command,) = commands(printed)
@@ -149,29 +138,29 @@ def test_a_sidecar_that_is_gone_or_changed_is_made_again(pair: Path, capsys: pyt
 def test_files_of_a_shard_that_is_gone_are_removed_unless_they_were_changed(
     pair: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kinds = [f"--{kind}" for kind in EACH]
+    kinds = [f"--{kind}" for kind in KINDS]
+    shards.write(pair / "0002.tar", {"x.jpg": shards.jpeg(), "x.txt": b"x"})
     assert run("index", pair, *kinds) == 0
-    (pair / "0001.tar").unlink()
-    (pair / "0001.json").write_text("mine")
+    for name in ("0001", "0002"):
+        (pair / f"{name}.tar").unlink()
+    (pair / "0002.tar.idx").write_text("mine")
     (pair / "0001.txt").write_text("mine")
     capsys.readouterr()
     assert run("index", pair, *kinds) == 0
-    gone = ["0001.idx", "0001.tar.idx", "0001_stats.json"]
-    assert f"3 files of shards that are gone removed: {pair}/0001.idx" in capsys.readouterr().out
-    assert not any((pair / name).exists() for name in gone)
-    assert {name for name in files(pair) if name.startswith("0001")} == {"0001.json", "0001.txt"}
-    assert (pair / "0000.idx").exists()
+    assert f"1 file of shards that are gone removed: {pair}/0001.tar.idx" in capsys.readouterr().out
+    left = {"0000.tar.idx", "0001.txt", "0002.tar.idx"}
+    assert {name for name in files(pair) if name.startswith("000")} == left
 
 
 def test_files_of_a_shard_that_is_not_given_stay(pair: Path) -> None:
-    index_shards(str(pair), ["dali"])
-    assert index_shards(str(pair / "0000.tar"), ["dali"]).removed == []
-    assert (pair / "0001.idx").exists()
+    index_shards(str(pair), ["energon"])
+    assert index_shards(str(pair / "0000.tar"), ["energon"], force=True).removed == []
+    assert (pair / "0001.tar.idx").exists()
 
 
 def test_a_shard_may_be_named_twice(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(pair)
-    report = index_shards(["0000.tar", "./0000.tar", str(pair / "0000.tar")], ["dali"])
+    report = index_shards(["0000.tar", "./0000.tar", str(pair / "0000.tar")], ["energon"])
     assert (report.shards, report.samples) == (1, 8)
 
 
@@ -190,20 +179,19 @@ def test_files_of_others_are_kept_unless_they_are_the_same(pair: Path) -> None:
 def test_a_damaged_shard_is_not_indexed_and_the_others_are(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = (pair / "0001.tar").read_bytes()
     (pair / "0001.tar").write_bytes(whole[:3000])
-    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 1
+    assert run("index", pair, *(f"--{kind}" for kind in KINDS)) == 1
     printed = capsys.readouterr().out
     assert f"not indexed: {pair}/0001.tar: at byte " in printed
     assert "2 shards: 9 samples in = 8 indexed + 1 left out\n  left out: 1 x in damaged shards" in printed
     assert read(pair, "sizes.json") == {"0000.tar": 8}
     assert sorted(files(pair)) == sorted(
         [".nv-meta/" + name for name in (".info.json", "split.yaml", "dataset.yaml", "index.sqlite", "index.uuid")]
-        + ["0000.idx", "0000.json", "0000.tar.idx", "0000_stats.json"]
-        + ["__len__", "_info.json", "shardindex.json", "sizes.json"]
+        + ["0000.tar.idx", "__len__", "_info.json", "sizes.json"]
     )
     (repair,) = commands(printed)
     assert paste(repair, pair).status == 1  # what was cut is gone
     (pair / "0001.tar").write_bytes(whole)
-    assert run("index", pair, *(f"--{kind}" for kind in EACH)) == 0
+    assert run("index", pair, *(f"--{kind}" for kind in KINDS)) == 0
     assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
 
 
@@ -221,7 +209,7 @@ def test_what_is_no_whole_tar_cannot_be_indexed(
     tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.tar").write_bytes(data)
-    assert run("index", tmp_path / "a.tar", *(f"--{kind}" for kind in EACH)) == 2
+    assert run("index", tmp_path / "a.tar", *(f"--{kind}" for kind in KINDS)) == 2
     message = capsys.readouterr().err
     assert f"nothing could be indexed: {tmp_path}/a.tar" in message
     assert paste(commands(message)[0], tmp_path).status in (1, 2)
@@ -232,18 +220,16 @@ def test_what_is_no_whole_tar_cannot_be_indexed(
 
 
 def test_what_a_reader_cannot_read_is_not_written(tmp_path: Path) -> None:
-    write_tar(tmp_path / "blank.tar", [("a b.jpg", b"1"), ("a b.txt", b"2")])
     write_tar(tmp_path / "empty.tar", [])
     write_tar(tmp_path / "twice.tar", [("x.jpg", b"1"), ("y.jpg", b"1"), ("x.txt", b"1")])
     (tmp_path / "packed.tar.gz").write_bytes(gzip.compress(tar_bytes([("c.jpg", b"1")])))
-    report = index_shards(str(tmp_path), EACH)
+    report = index_shards(str(tmp_path), KINDS)
     lacking = {(Path(path).name, why.partition(":")[0]) for path, why in report.lacking}
-    assert ("blank.idx", "DALI's index cannot hold names with white space") in lacking
     assert ("packed.tar.tar.idx", "it is compressed (gz)") in lacking
     assert ("index.sqlite", "Energon takes no key twice") in lacking
-    assert ("empty.json", "it has no samples, and such an index cannot be empty") in lacking
+    assert ("empty.tar.idx", "it has no samples, and such an index cannot be empty") in lacking
     assert not (tmp_path / ".nv-meta").exists()
-    assert read(tmp_path, "sizes.json") == {"blank.tar": 1, "empty.tar": 0, "packed.tar.gz": 1, "twice.tar": 2}
+    assert read(tmp_path, "sizes.json") == {"empty.tar": 0, "packed.tar.gz": 1, "twice.tar": 2}
 
 
 def test_settings_of_the_user_stay(pair: Path) -> None:
@@ -257,13 +243,29 @@ def test_settings_of_the_user_stay(pair: Path) -> None:
 
 
 def test_two_shards_never_share_a_file(tmp_path: Path) -> None:
-    for name in ("a.1.tar", "a.2.tar", "sizes.tar"):
-        shards.write(tmp_path / name, {"a.txt": b"1"})
-    assert index_shards(str(tmp_path), ["dali"]).ok
-    with pytest.raises(ValueError, match=r"a_stats\.json"):
-        index_shards(str(tmp_path), ["img2dataset"])
-    with pytest.raises(ValueError, match=r"sizes\.json"):
-        index_shards(str(tmp_path), ["sizes", "webshart"])
+    for name in ("a.tar", "a.TAR"):
+        shards.write(tmp_path / name, {f"{name}.txt": b"1"})
+    assert index_shards(str(tmp_path), ["sizes"]).ok
+    with pytest.raises(ValueError, match=r"a\.tar\.idx"):
+        index_shards(str(tmp_path), ["energon"])
+
+
+@pytest.mark.parametrize("kind", ["timm", "energon"])
+def test_files_about_all_shards_are_not_cut_to_a_part(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards.with_txt(tmp_path)
+    assert run("index", tmp_path, f"--{kind}") == 0
+    capsys.readouterr()
+    assert run("index", tmp_path / "0000.tar", f"--{kind}") == 2
+    printed = capsys.readouterr().err
+    assert "would no longer list 1 shard" in printed
+    whole, part = commands(printed)
+    assert paste(whole, tmp_path).status == 0
+    assert paste(part, tmp_path).status == 0
+    (tmp_path / "0000.tar").rename(tmp_path / "0002.tar")
+    (tmp_path / "0001.tar").unlink()
+    assert run("index", tmp_path, f"--{kind}") == 0  # those that are gone need no leave
 
 
 def test_splits_are_told_by_the_names_of_shards(tmp_path: Path) -> None:
@@ -278,8 +280,8 @@ def test_splits_are_told_by_the_names_of_shards(tmp_path: Path) -> None:
 
 
 def test_files_can_go_to_another_folder(pair: Path, tmp_path: Path) -> None:
-    assert run("index", f"{pair}/0000.tar", "-o", tmp_path / "out", "--sizes", "--dali") == 0
-    assert sorted(files(tmp_path / "out")) == ["0000.idx", "sizes.json"]
+    assert run("index", f"{pair}/0000.tar", "-o", tmp_path / "out", "--sizes", "--timm") == 0
+    assert sorted(files(tmp_path / "out")) == ["_info.json", "sizes.json"]
     assert files(pair) == {name: data for name, data in files(pair).items() if name.startswith("out/")}
 
 
@@ -289,13 +291,13 @@ def test_a_run_that_was_killed_is_resumed(pair: Path) -> None:
         "import os, sys, signal\n"
         "from wdsflow.indexing import index_shards\n"
         "end = lambda count: lambda _: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"index_shards({str(pair)!r}, {EACH!r}, jobs=1, begin=end)\n"
+        f"index_shards({str(pair)!r}, {KINDS!r}, jobs=1, begin=end)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program], check=False)
     assert ended.returncode == -9
-    report = index_shards(str(pair), [kind for kind in EACH if kind != "energon"])
+    report = index_shards(str(pair), [kind for kind in KINDS if kind != "energon"])
     assert report.resumed == 1
-    assert index_shards(str(pair), EACH).ok
+    assert index_shards(str(pair), KINDS).ok
     assert not list(pair.rglob("*.tmp"))
 
 
@@ -308,10 +310,25 @@ def test_a_full_disk_is_named(pair: Path, capsys: pytest.CaptureFixture[str]) ->
         "main(sys.argv[1:])\n"
     )
     for room, name in ((1500, "index.sqlite"), (100, "index.json")):
-        command = [sys.executable, "-c", program, str(room), "index", str(pair), "--energon", "--dali"]
+        command = [sys.executable, "-c", program, str(room), "index", str(pair), "--energon"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 2, ended
         assert "cannot write" in ended.stderr
         assert name in ended.stderr or room != 1500
         assert not list(pair.rglob("*.tmp"))
-    assert index_shards(str(pair), EACH).ok
+    assert index_shards(str(pair), KINDS).ok
+
+
+def test_a_key_that_occurs_twice_is_found_also_after_a_damaged_shard(pair: Path, monkeypatch) -> None:
+    """The samples of later shards wait for the damaged one, and are added when it is left out."""
+    (pair / "0000.tar").write_bytes((pair / "0000.tar").read_bytes()[:3000])
+    write_tar(pair / "0002.tar", [("x.jpg", b"1"), ("y.jpg", b"1"), ("x.txt", b"1")])
+
+    def backwards(work: Any, do: Any, note: Any, jobs: int, begin: Any) -> None:
+        for job in reversed(work):
+            note(job, do(job, Event()))
+
+    monkeypatch.setattr("wdsflow.indexing.folder_index.run_in_threads", backwards)
+    report = index_shards(str(pair), ["energon"])
+    assert [why for _, why in report.lacking] == ["Energon takes no key twice: x"]
+    assert not (pair / ".nv-meta").exists()

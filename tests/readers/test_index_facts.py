@@ -16,9 +16,10 @@ def numbers(*offsets: int) -> bytes:
     return struct.pack(f"<{len(offsets)}Q", *offsets)
 
 
-def wids(*rows: tuple[str, object, int]) -> bytes:
-    listed = [{"url": url, "nsamples": samples, "filesize": size} for url, samples, size in rows]
-    return json.dumps({"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": listed}).encode()
+def timm(**counts: object) -> bytes:
+    """Return timm's _info.json for shards of these names."""
+    split = {"filenames": [f"{name[1:]}.tar" for name in counts], "shard_lengths": list(counts.values())}
+    return json.dumps({"splits": {"train": split}}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("indexed")
     shards.with_txt(found, shards=1, samples=1)
     shards.write(found / "0001.tar", {"b.jpg": b"1" * 600, "b.txt": b"2", "c.jpg": b"3", "c.txt": b"4"})
-    assert index_shards(str(found), [kind for kind in KINDS if kind != "checksums"]).ok
+    assert index_shards(str(found), KINDS).ok
     return found
-
-
-NAMED = b"v1.2 2\njpg 512 600 b.jpg txt 2048 1 b.txt\njpg 3072 1 c.jpg txt 4096 1 c.txt\n"
-BOTH = (("0000.tar", 1, 10_240), ("0001.tar", 2, 10_240))
 
 
 @pytest.mark.parametrize(
@@ -49,22 +46,11 @@ BOTH = (("0000.tar", 1, 10_240), ("0001.tar", 2, 10_240))
         ("0001.tar.idx", numbers(0, 2560, 10_241), "0001.tar.idx: ends at byte 10,241, and the shard at 10,240"),
         ("0001.tar.idx", numbers(0, 2561, 4608), "0001.tar.idx: names byte 2,561, where the shard has no member"),
         ("0001.tar.idx", numbers(0, 0, 2560, 5120), ""),
-        ("0001.idx", NAMED, ""),
-        ("0001.idx", b"v1.2 1\n", "0001.idx: 1 sample instead of 2"),
-        ("0001.idx", b"v1.2 3\njpg 3072 1 c.jpg txt 4096 1 c.txt\n", ""),
         (
-            "0001.idx",
-            NAMED.replace(b"c.txt", b"d.txt"),
-            "0001.idx: names d.txt at byte 3,584, where the shard has c.txt",
+            "0001.tar.idx",
+            numbers(0, (1 << 64) - 1, 4608),
+            f"0001.tar.idx: names byte {(1 << 64) - 1:,}, where the shard has no member",
         ),
-        ("0001.idx", NAMED.replace(b"4096", b"4095"), "0001.idx: names byte 3,583, where the shard has no member"),
-        ("0001.idx", b"v1.1 2\njpg 512 600 txt 2048 1\njpg 3072 1 txt 4096 1\n", ""),
-        ("0001.idx", b"v1.1 2\ntxt 2 1\n", "0001.idx: names byte -510, where the shard has no member"),
-        ("0001.idx", b"v1.2 x\n", "0001.idx: cannot be read"),
-        ("0001.idx", b"v9", ""),
-        ("0001.json", b'{"filesize": 7, "files": {}}', "0001.json: of 7 bytes instead of 10,240"),
-        ("0001.json", b'{"filesize" : 10240}', ""),
-        ("0001.json", b"{}", ""),
     ],
 )
 def test_an_index_of_one_shard_is_compared_with_it(folder: Path, name: str, data: bytes, said: str) -> None:
@@ -100,27 +86,13 @@ def test_an_index_of_one_shard_is_compared_with_it(folder: Path, name: str, data
         ("__len__", b'"x"', "cannot be read: it holds a str, not a number"),
         ("__len__", b"1" * 1001, "cannot be read: it holds no number"),
         ("__len__", b"3" + b" " * 999, ""),
-        ("shardindex.json", wids(*BOTH), ""),
-        ("shardindex.json", wids(BOTH[0]), "does not list 0001.tar"),
-        ("shardindex.json", wids(*BOTH, ("5.tar", 2, 10_240)), "lists 5.tar, which is not there"),
-        (
-            "shardindex.json",
-            wids(("0000.tar", 0, 10_240), BOTH[1]),
-            "does not agree with the shards: 0000.tar: 0 instead of 1",
-        ),
-        ("shardindex.json", wids(("0000.tar", 2, 10_240), BOTH[1]), ""),
-        (
-            "shardindex.json",
-            wids(("0000.tar", "x", 10_240), BOTH[1]),
-            "does not agree with the shards: 0000.tar: no number instead of 1",
-        ),
-        (
-            "shardindex.json",
-            wids(("0000.tar", 1, 10_241), BOTH[1]),
-            "does not agree with the shards: 0000.tar: 10,241 bytes instead of 10,240",
-        ),
-        ("shardindex.json", b'{"wids-shard-index": 3}', "cannot be read: it lacks 'shardlist'"),
-        ("other.json", wids(BOTH[0]), "does not list 0001.tar"),
+        ("_info.json", timm(_0000=1, _0001=2), ""),
+        ("_info.json", timm(_0000=1), "does not list 0001.tar"),
+        ("_info.json", timm(_0000=1, _0001=2, _5=2), "lists 5.tar, which is not there"),
+        ("_info.json", timm(_0000=0, _0001=2), "does not agree with the shards: 0000.tar: 0 instead of 1"),
+        ("_info.json", timm(_0000="x", _0001=2), "does not agree with the shards: 0000.tar: no number instead of 1"),
+        ("_info.json", b'{"split": 3}', "cannot be read: it lacks 'splits'"),
+        (".nv-meta/.info.json", b'{"shard_counts": {"0000.tar": 1}}', "does not list 0001.tar"),
     ],
 )
 def test_a_list_of_all_shards_is_compared_with_them(folder: Path, name: str, data: bytes, said: str) -> None:

@@ -29,9 +29,8 @@ def test_right_counts_are_no_trouble(tmp_path, evidence):
     (tmp_path / "__len__").write_text("12")
     for name, count in counts.items():
         (tmp_path / name.replace(".tar", "_stats.json")).write_text(json.dumps({"count": 9, "successes": count}))
-    shardlist = [{"url": name, "nsamples": count} for name, count in counts.items()]
-    index = {"__kind__": "wids-shard-index-v1", "wids_version": 1, "shardlist": shardlist}
-    (tmp_path / "index.json").write_text(json.dumps(index))
+    splits = {"train": {"filenames": list(counts), "shard_lengths": list(counts.values())}}
+    (tmp_path / "_info.json").write_text(json.dumps({"splits": splits}))
     (tmp_path / "other.json").write_text("[not json")
     assert found(tmp_path, evidence).facts == []
 
@@ -39,14 +38,14 @@ def test_right_counts_are_no_trouble(tmp_path, evidence):
 def test_wrong_counts_are_named(tmp_path, evidence):
     (tmp_path / "sizes.json").write_text(json.dumps({"0000.tar": 3, "0001.tar": 44}))
     (tmp_path / "0002_stats.json").write_text(json.dumps({"successes": 6}))
-    index = {"__kind__": "wids-shard-index-v1", "shardlist": [{"url": "x/0001.tar", "nsamples": 1}]}
-    (tmp_path / "index.json").write_text(json.dumps(index))
+    splits = {"train": {"filenames": ["x/0001.tar"], "shard_lengths": [1]}}
+    (tmp_path / "_info.json").write_text(json.dumps({"splits": splits}))
     facts = {(fact.path.rpartition("/")[2], fact.problem): fact for fact in found(tmp_path, evidence).facts}
     assert facts["sizes.json", "missing"].detail == "does not list 0002.tar"
     assert facts["sizes.json", "stale"].detail == "0001.tar: 44 instead of 4"
     assert facts["*_stats.json", "stale"].detail == "0002.tar: 6 instead of 5"
-    assert facts["index.json", "stale"].detail == "0001.tar: 1 instead of 4"
-    assert facts["index.json", "missing"].shards == 2
+    assert facts["_info.json", "stale"].detail == "0001.tar: 1 instead of 4"
+    assert facts["_info.json", "missing"].shards == 2
     assert found(tmp_path, evidence).folders[str(tmp_path)].without_stats == ["0000.tar", "0001.tar"]
 
 
@@ -74,8 +73,8 @@ def test_a_wrong_total_is_named(tmp_path, evidence):
         ("__len__", b"(" * 900),
         ("__len__", b"'12'"),
         ("0000_stats.json", b"{"),
-        ("wids.json", b'{"__kind__": "wids-shard-index-v1", "shardlist": 3}'),
-        ("wids.json", b'{"__kind__": "wids-shard-index-v1"}'),
+        ("_info.json", b'{"splits": 3}'),
+        ("_info.json", b"{}"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_fact(tmp_path, evidence, name, text):

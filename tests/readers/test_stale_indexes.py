@@ -18,8 +18,6 @@ from wdsflow.indexing import index_shards
 from wdsflow.indexing.index_options import KINDS
 from wdsflow.validate.run_check import check
 
-ALL = [kind for kind in KINDS if kind != "checksums"]
-
 
 def wrong(folder: Path) -> list[str]:
     """Return the files that validate reports as wrong."""
@@ -31,7 +29,7 @@ def wrong(folder: Path) -> list[str]:
 def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("indexed")
     shards.with_txt(folder, shards=3)
-    assert index_shards(str(folder), ALL).ok
+    assert index_shards(str(folder), KINDS).ok
     return folder
 
 
@@ -49,7 +47,7 @@ def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
     write_tar(tmp_path / "ustar.tar", [(name, b"1") for name in names])
     write_tar(tmp_path / "pax.tar", [(f"{'n' * 300}{name}", b"1") for name in names], tarfile.PAX_FORMAT)
     write_tar(tmp_path / "gnu.tar", [(f"{'m' * 300}{name}", b"1") for name in names], tarfile.GNU_FORMAT)
-    index_shards(str(tmp_path), [kind for kind in ALL if kind != "wids"])  # wids cannot read such names
+    index_shards(str(tmp_path), KINDS)
     assert wrong(tmp_path) == []
 
 
@@ -63,45 +61,34 @@ def test_what_index_writes_of_odd_shards_fits(tmp_path: Path) -> None:
 )
 def test_a_fresh_index_fits_where_its_reader_counts_otherwise(tmp_path: Path, names: list[str]) -> None:
     write_tar(tmp_path / "000.tar", [(name, b"1") for name in names])
-    index_shards(str(tmp_path), ALL)
+    index_shards(str(tmp_path), KINDS)
     assert wrong(tmp_path) == []
 
 
 def test_a_shard_with_fewer_samples_makes_all_of_them_stale(indexed: Path) -> None:
     shards.write(indexed / "0001.tar", {"a.jpg": b"1", "a.txt": b"2"})
-    assert wrong(indexed) == sorted(
-        ["*.idx", "*.json", "*.tar.idx", "*_stats.json", ".info.json", "_info.json", "shardindex.json", "sizes.json"]
-    )
+    assert wrong(indexed) == sorted(["*.tar.idx", ".info.json", "_info.json", "sizes.json"])
 
 
 def test_a_shard_with_as_many_samples_in_other_places_is_noticed(indexed: Path) -> None:
     members = {f"01{n:04d}.{kind}": b"1" * 6000 for n in range(8) for kind in ("jpg", "txt")}
     shards.write(indexed / "0001.tar", members)
-    assert wrong(indexed) == ["*.idx", "*.json", "*.tar.idx", "shardindex.json"]
+    assert wrong(indexed) == ["*.tar.idx"]
 
 
 def test_a_shard_that_the_indexes_do_not_list_is_noticed(indexed: Path) -> None:
     shards.write(indexed / "0003.tar", {"x.jpg": b"1", "x.txt": b"2"})
-    assert wrong(indexed) == [".info.json", "_info.json", "shardindex.json", "sizes.json"]
-
-
-def renamed(text: str) -> str:
-    head, _, last = text.rstrip("\n").rpartition("\n")
-    return f"{head}\n{last[: last.rfind(' ')]} other.txt\n"
+    assert wrong(indexed) == [".info.json", "_info.json", "sizes.json"]
 
 
 @pytest.mark.parametrize(
     ("name", "change", "reported"),
     [
-        ("0000.idx", lambda data: data.replace(b"v1.2 8", b"v1.2 7"), "*.idx"),
-        ("0000.idx", lambda data: renamed(data.decode()).encode(), "*.idx"),
-        ("0000.idx", lambda _: b"v1.2", "*.idx"),
-        ("0000.idx", lambda _: b"v1.2 8\n" + b"\xff" * 100, "*.idx"),
         ("0000.tar.idx", lambda data: data[:-8], "*.tar.idx"),
         ("0000.tar.idx", lambda data: data[:-16] + struct.pack("<2Q", 7, 9), "*.tar.idx"),
         ("0000.tar.idx", lambda data: data[:-8] + b"\xff" * 8, "*.tar.idx"),
         ("0000.tar.idx", lambda _: b"odd", "*.tar.idx"),
-        ("0000.json", lambda data: data.replace(b'"filesize": ', b'"filesize": 1'), "*.json"),
+        ("0000.tar.idx", lambda data: data[:-16] + b"\xff" * 8 + data[-8:], "*.tar.idx"),
         ("_info.json", lambda _: b"{}", "_info.json"),
         (
             "_info.json",
@@ -110,7 +97,6 @@ def renamed(text: str) -> str:
         ),
         ("_info.json", lambda _: b"[" * 100_000, "_info.json"),
         (".nv-meta/.info.json", lambda _: b'{"shard_counts": 3}', ".info.json"),
-        ("shardindex.json", lambda data: data.replace(b'"filesize": ', b'"filesize": 1'), "shardindex.json"),
     ],
 )
 def test_a_wrong_index_is_noticed(indexed: Path, name: str, change: Callable[[bytes], bytes], reported: str) -> None:
@@ -121,14 +107,13 @@ def test_a_wrong_index_is_noticed(indexed: Path, name: str, change: Callable[[by
 
 def test_files_of_other_programs_are_no_indexes(tmp_path: Path) -> None:
     shards.with_txt(tmp_path)
-    (tmp_path / "0000.idx").write_bytes(b"of some other program")
-    (tmp_path / "0000.json").write_text(json.dumps({"author": "me"}))
-    (tmp_path / "0001.idx").mkdir()
+    (tmp_path / "0000.tar.idx").mkdir()
+    (tmp_path / "0007.tar.idx").write_bytes(b"of some other program")
+    (tmp_path / "0007_stats.json").write_text('{"mean": 1}')
     assert wrong(tmp_path) == []
 
 
-OF_A_SHARD = ["0001.idx", "0001.json", "0001.tar.idx", "0001_stats.json"]
-FACTS = ["sizes.json lists", "shardindex.json lists", "_info.json lists", ".nv-meta/.info.json lists", "has files of"]
+FACTS = ["sizes.json lists", "_info.json lists", ".nv-meta/.info.json lists", "has files of"]
 
 
 def fixes(folder: Path) -> tuple[list[str], list[str]]:
@@ -138,7 +123,7 @@ def fixes(folder: Path) -> tuple[list[str], list[str]]:
     return texts, list(dict.fromkeys(each.repair.command for each in found if each.repair))
 
 
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_shard_that_was_removed_is_reported_by_each_index_and_the_command_fixes_it(kind: str, tmp_path: Path) -> None:
     shards.with_txt(tmp_path, shards=3)
     assert index_shards(str(tmp_path), [kind]).ok
@@ -154,27 +139,28 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
     indexed = tmp_path / "set"
     indexed.mkdir()
     shards.with_txt(indexed, shards=3)
-    index_shards(str(indexed), ALL)
+    index_shards(str(indexed), KINDS)
     (indexed / "0001.tar").unlink()
     texts, commands = fixes(indexed)
     assert [text for text, begin in zip(texts, FACTS, strict=True) if not text.startswith(begin)] == []
     assert [text for text in texts if "0001.tar" not in text] == []
     assert len(commands) == 1
-    assert set(OF_A_SHARD) <= set(os.listdir(indexed))
+    assert "0001.tar.idx" in os.listdir(indexed)
     assert paste(commands[0], indexed.parent).status == 0
     assert fixes(indexed) == ([], [])
-    assert not set(OF_A_SHARD) & set(os.listdir(indexed))
+    assert "0001.tar.idx" not in os.listdir(indexed)
 
 
 def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(indexed: Path) -> None:
     shutil.rmtree(indexed / "_wdsflow")
     (indexed / "0001.tar").unlink()
+    (indexed / "0001_stats.json").write_text('{"failed_to_download": 1, "successes": 8}')
     _, commands = fixes(indexed)
-    kinds = "--sizes --len --wids --energon --timm"
-    removed = [f"{indexed}/{name}" for name in ("0001.tar.idx", "0001.idx", "0001.json", "0001_stats.json")]
+    kinds = "--sizes --len --energon --timm"
+    removed = [f"{indexed}/{name}" for name in ("0001.tar.idx", "0001_stats.json")]
     assert commands == [f"wdsflow index {indexed} {kinds} --force", f"rm {' '.join(removed)}"]
     unsafe = [each.repair.safe for each in check(str(indexed), level="names", select=["P305"]).findings if each.repair]
-    assert unsafe == [False] * 4 + [True]  # split.yaml and dataset.yaml are written again
+    assert unsafe == [False] * 3 + [True]  # split.yaml and dataset.yaml are written again
     assert paste(commands[0], indexed.parent).status == 0
     subprocess.run(commands[1], shell=True, check=True)
     assert fixes(indexed) == ([], [])
@@ -187,15 +173,9 @@ def test_a_part_of_a_folder_is_no_reason_to_miss_the_others(indexed: Path) -> No
 
 def test_shards_that_are_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
     shards.with_txt(tmp_path)
-    rows = [
-        {"url": url, "nsamples": 8}
-        for url in ("s3://bucket/0002.tar", "pipe:cat 0003.tar", str(tmp_path / "0001.tar"), "0000.tar")
-    ]
-    (tmp_path / "shardindex.json").write_text(json.dumps({"__kind__": "wids-shard-index-v1", "shardlist": rows}))
-    assert fixes(tmp_path)[0] == []
-    (tmp_path / "0002.idx").write_bytes(b"of some other program")
-    (tmp_path / "0002_stats.json").write_text('{"mean": 1}')
-    (tmp_path / "0002.json").write_text('{"files": []}')
+    names = ["s3://bucket/0002.tar", "pipe:cat 0003.tar", str(tmp_path / "0001.tar"), "0000.tar"]
+    splits = {"train": {"filenames": names, "shard_lengths": [8] * 4}}
+    (tmp_path / "_info.json").write_text(json.dumps({"splits": splits}))
     assert fixes(tmp_path)[0] == []
 
 
@@ -213,8 +193,8 @@ def test_a_fact_names_the_shards(indexed: Path) -> None:
         ("sizes.json", b"[1]", "it is a list, not an object"),
         ("sizes.json", b'{"000.tar": "many", "001.tar": 10, "002.tar": 10}', "000.tar: no number instead of 10"),
         ("__len__", b"nine", "it holds no number"),
-        ("shardindex.json", b'{"__kind__": "wids-shard-index-v1"', "it is not JSON: "),
-        ("shardindex.json", b'{"__kind__": "wids-shard-index-v1"}', "it lacks 'shardlist'"),
+        ("_info.json", b'{"splits": {', "it is not JSON: "),
+        ("_info.json", b"{}", "it lacks 'splits'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_reported_in_plain_words_and_written_again_by_the_printed_command(

@@ -130,7 +130,7 @@ COMMANDS = {
     "reshard": ("reshard", "IN", "-o", "OUT", "--samples", 20),
     "reshard, shuffled": ("reshard", "IN", "-o", "OUT", "--samples", 20, "--shuffle", 1),
     "graft": ("graft", "IN", "-o", "OUT", "--from", "TABLE", "--on", "key", "--set", "json:cap=cap"),
-    "index": ("index", "IN", "--checksums", "--sizes"),
+    "index": ("index", "IN", "--energon", "--sizes"),
 }
 
 

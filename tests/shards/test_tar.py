@@ -59,7 +59,7 @@ def test_members_with_a_time_in_an_extended_header_are_counted():
     walk, members, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, mtime=1.5))
     assert counts(walk) == {"tar.pax-overhead": len(members)}
     walk, _, _ = walked(tar([10] * 50, form=tarfile.PAX_FORMAT, name="x" * 120 + "{}.jpg", mtime=1.5))
-    assert counts(walk) == {"name.long": 50}
+    assert not counts(walk)  # those headers hold a name, too
 
 
 def test_a_cut_member_is_not_delivered_and_its_place_is_told():
@@ -163,7 +163,7 @@ def test_links_folders_and_devices_are_delivered_with_their_kind():
             archive.addfile(info)
     walk, members, _ = walked(stream.getvalue())
     assert [member.kind for member in members] == ["file", "link", "link", "directory", "special", "file"]
-    assert counts(walk) == {"tar.link": 2, "tar.directory": 1, "tar.special": 1, "name.long": 1}  # a contiguous file
+    assert counts(walk) == {"tar.link": 2, "tar.directory": 1, "tar.special": 1}  # a contiguous file
 
 
 def test_a_global_record_that_renames_all_is_obeyed():

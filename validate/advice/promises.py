@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members
-_LONGEST_NAME = 100  # bytes that a plain header holds
 _NOWHERE = 1 << 62  # no window: contents are read individually
 
 
@@ -83,8 +82,6 @@ class _Previewed:
     def __iter__(self) -> Iterator[MemberBatch]:
         rows: list[Row] = []
         for position, (name, field, size) in enumerate(self.preview.members()):
-            if len(name.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
-                self.seen.setdefault("name.long", Seen(position, name, name)).count += 1
             rows.append((name, size, len(self.fields), position, "file"))
             self.fields.append(field)
             if len(rows) == _BATCH:
@@ -98,7 +95,7 @@ Scan = Callable[..., list[ShardEvidence]]  # scan_shards, with its engine
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.")
-_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory", "name.long"})
+_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
 _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})  # README.md and the like are not samples
 _MOST_SHAPES = 50
 
@@ -213,7 +210,7 @@ class Trial:
     def _usable(self, shards: Sequence[ShardEvidence], reader: Reader) -> int | None:
         if reader.same_fields and not is_uniform(shards):
             return None  # after a change, the first samples are not known
-        if (reader.raises and not is_known(shards)) or not reader.foresees(shards):
+        if reader.raises and not is_known(shards):
             return None
         verdict = judge(Evidence(self.context.evidence.level, list(shards)), reader)
         return None if verdict.outcome == "crashes" else verdict.usable

@@ -27,15 +27,16 @@ def render(report: "Report") -> str:
 def to_dict(report: "Report") -> dict[str, Any]:
     """Return the report as plain dicts and lists.
 
-    The top level has exactly these six names; everything else is in the verdict to which it belongs.
+    The top level has exactly these seven names; everything else is in the verdict to which it belongs.
     """
     tree = {
         "version": VERSION,
         "ok": report.ok,
         "samples": report.samples,
         "shards": [_shard(shard) for shard in report.evidence.shards],
-        "verdicts": [verdict_to_dict(verdict, report) for verdict in report.verdicts],
+        "verdicts": [_verdict(verdict, report) for verdict in report.verdicts],
         "findings": [_finding(finding) for finding in report.findings],
+        "versions": report.versions,
     }
     cleaned = clean(tree)
     assert isinstance(cleaned, dict)
@@ -57,7 +58,7 @@ def _shard(shard: ShardEvidence) -> dict[str, object]:
     }
 
 
-def verdict_to_dict(verdict: Verdict, report: "Report") -> dict[str, Any]:
+def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
     """Return a verdict with its forecast and advice as plain values; strings may still have lone surrogates."""
     judged = [each.reader for each in report.verdicts]
     # Advice for a reader that was not chosen belongs to the first one.

@@ -1,6 +1,6 @@
 """The result of validation, and how it is shown."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class Report:
     seconds: float = 0.0
     accepted: Sequence[Finding] = ()  # the findings in the baseline
     checks: Sequence[CheckResult] = ()  # of the user's loader
+    versions: Mapping[str, str] = field(default_factory=dict)  # of wdsflow, Python and the installed readers
 
     @property
     def ok(self) -> bool:

@@ -1,14 +1,10 @@
 """Members that readers handle differently."""
 
-from collections.abc import Iterator
-
-from wdsflow.readers.base import Reader
-from wdsflow.readers.dali import refused_images
-from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.text.words import how_many
 
-from ..finding import Finding, Severity
-from .kit.base import Context, Rule, TallyRule
+from ..finding import Severity
+from .kit.base import Context, TallyRule
 
 
 class HugeMember(TallyRule):
@@ -59,7 +55,7 @@ class Sparse(TallyRule):
     commands leave such samples out, as they do with damage.
 
     Why it matters: tarfile, and therefore OpenCLIP and webdataset, fills the holes again. Readers that take bytes by
-    offset and size from an index (DALI, wids, Energon, webshart) get shifted contents and fail to decode them.
+    offset and size from an index, such as Energon, get shifted contents and fail to decode them.
 
     In practice: ``tar -S`` in backup scripts.
 
@@ -127,92 +123,3 @@ def _wasted(shard: ShardEvidence) -> float:
     stored = shard.size if shard.compression is None else None
     size = stored or shard.member_bytes + 1024 * shard.members
     return shard.tally("tar.pax-overhead").count * 1024 / max(size, 1)
-
-
-class OtherForDali(Rule):
-    """NVIDIA DALI finds other samples in the shard than readers in Python.
-
-    What: DALI has a tar parser and image decoders of its own. A file without an extension is a sample, and so is a shard
-    without files. GIF, and formats that only Pillow knows, are not decoded.
-
-    Why it matters: a sample without an image comes as an empty tensor, for which DALI's image decoder raises: the whole
-    run ends, "Unsupported image type" or "The decoder failed". With ``missing_component_behavior="error"`` it ends before
-    the first sample.
-
-    In practice: a ``README`` or ``LICENSE`` next to the samples; a GIF under a .jpg name, as web servers send it.
-
-    Fix: ``wdsflow repair SHARD -o repaired`` leaves out files that are not samples; so does an index, for which
-    nothing is written again: ``wdsflow index SHARD --dali``, and ``index_paths`` in the pipeline. It keeps images as they
-    are: for these, download again without img2dataset's ``--disable_all_reencoding``.
-    """
-
-    code = "W034"
-    severity = "error"
-    repair_note = "leaves out files that are not samples"
-
-    def check(self, context: Context) -> Iterator[Finding]:
-        for reader in context.readers:
-            for shard in context.evidence.shards if reader.name == "dali" else ():
-                if shard.error is None and shard.stop.kind in ("end", "eof"):
-                    yield from self._judge(reader, shard)
-
-    def _judge(self, reader: Reader, shard: ShardEvidence) -> Iterator[Finding]:
-        title = reader.title.split(" (")[0]
-        if not shard.members:
-            yield self.found(f"{title} finds a sample without an image: the shard has no files", [reader.name], shard)
-        for name in ("name.no-field", "name.meta"):
-            if (tally := shard.tally(name)).count:
-                more = how_many(tally.count, "more sample")
-                text = f"{title} finds {more} without an image: a file without an extension is one"
-                fix = self.repair(shard.url) if shard.samples else None
-                yield self.found(text, [reader.name], shard, tally, fix=fix)
-                return
-        if count := refused_images(shard):
-            text = f"{title} does not decode {how_many(count, 'image')} that Pillow decodes"
-            yield self.found(text, [reader.name], shard, shard.tally("image.wrong-extension"))
-
-
-class OtherForWids(Rule):
-    """wids finds other samples in the shard than readers in Python, or cannot open it.
-
-    What: wids has a tar parser of its own. It reads the 100 bytes of a name that the header holds: no PAX records, no
-    GNU long names, no prefix of USTAR. These bytes must be UTF-8, and sizes octal. It tells members apart by name, but
-    finds their contents by position.
-
-    Why it matters: a name that is cut has no extension, or that of another field, so that its sample is lost. One that is
-    cut inside a letter, or a size in base 256, ends the run when the shard is opened. After a name that occurs twice,
-    samples get the contents of other members, or an AssertionError without a text.
-
-    In practice: long names in UTF-8, such as titles or urls, where a letter takes several bytes; shards compressed with
-    gzip; tars to which ``tar -r`` appended a file that was there already.
-
-    Fix: ``wdsflow repair SHARD -o repaired`` writes plain headers, and each name once. It keeps names that are longer
-    than 100 bytes: for these, write the shards again with shorter keys.
-    """
-
-    code = "W035"
-    severity = "error"
-    repair_note = "writes plain headers, and each name once"
-
-    def check(self, context: Context) -> Iterator[Finding]:
-        for reader in context.readers:
-            for shard in context.evidence.shards if reader.name == "wids" else ():
-                if shard.is_whole and shard.samples and (found := _trouble(reader, shard)):
-                    what, place = found
-                    kept = shard.tally("name.long").count  # a repair keeps long names
-                    what += "; write the shards again with keys of fewer bytes" if kept else ""
-                    fix = None if kept else self.repair(shard.url)
-                    yield self.found(what, [reader.name], shard, place, fix=fix)
-
-
-def _trouble(reader: Reader, shard: ShardEvidence) -> tuple[str, Tally] | None:
-    """Return the problem of wids with the shard, and its place; None if it finds the same samples as other readers."""
-    title = reader.title.split(" (")[0]
-    if shard.compression is not None:
-        return f"{title} cannot open the shard: it is compressed ({shard.compression})", Tally(offset=0)
-    if (place := shard.tally("key.duplicate-field")).count:
-        return f"{title} takes members of other samples after a name that occurs twice", place
-    if (place := shard.tally("name.long")).count:
-        text = f"{title} does not read the names of {how_many(place.count, 'member')}: it reads no names in extended headers"
-        return f"{text}, only 100 bytes of each", place
-    return None

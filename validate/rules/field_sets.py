@@ -20,8 +20,8 @@ class WrongExtension(QualityRule):
 
     What: the first bytes are of another format than the extension, such as PNG data in ``a.jpg``.
 
-    Why it matters: Pillow and DALI look at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them.
-    Readers that choose a decoder by name, or decode only JPEG (turbojpeg), fail on them. DALI decodes no GIF (W034).
+    Why it matters: Pillow looks at the bytes, so OpenCLIP, webdataset and Hugging Face datasets decode them. Readers that
+    choose a decoder by name, or decode only JPEG (turbojpeg), fail on them.
 
     In practice: img2dataset with ``--disable_all_reencoding`` names every image jpg (img2dataset#344, #457); web
     servers that send WebP under a .jpg url.
@@ -32,7 +32,7 @@ class WrongExtension(QualityRule):
     code = "F104"
     severity = "info"
     tallies = ("image.wrong-extension",)
-    says = "{n} {verb:is of another format than its|are of another format than their} extension says{where}: Pillow and DALI go by the bytes, turbojpeg takes JPEG only"
+    says = "{n} {verb:is of another format than its|are of another format than their} extension says{where}: Pillow goes by the bytes, turbojpeg takes JPEG only"
 
 
 class MixedExtensions(Rule):
@@ -41,8 +41,8 @@ class MixedExtensions(Rule):
     What: some samples have their image as jpg, others as png, jpeg or webp.
 
     Why it matters: OpenCLIP takes the first of the four that a sample has. Hugging Face datasets take their columns
-    from the first five samples: an image with another extension is left out, and its row has None. DALI and other
-    readers that need one name skip these samples or fail.
+    from the first five samples: an image with another extension is left out, and its row has None. Readers
+    that need one name skip these samples or fail.
 
     In practice: downloads that keep the original extension (datasets#6880, #7055; Mobile-O#8).
 

@@ -54,8 +54,8 @@ class Cmyk(QualityRule):
     What: four printing inks instead of red, green and blue.
 
     Why it matters: Pillow converts them without the colour profile: colours come out too bright or shifted, and files
-    whose values are inverted (as Adobe writes them) may look like negatives elsewhere. DALI and turbojpeg need an
-    option to read them at all.
+    whose values are inverted (as Adobe writes them) may look like negatives elsewhere. turbojpeg needs an option
+    to read them at all.
 
     In practice: pictures made for print, stock photographs.
 

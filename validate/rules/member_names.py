@@ -16,9 +16,9 @@ class NoField(TallyRule):
 
     What: the base name has no dot, and therefore no field name.
 
-    Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such members; for DALI,
-    each is a sample of its own (W034). This is harmless for a stray ``LICENSE``. If captions or images are stored this
-    way, they do not exist for any reader, and every sample lacks them.
+    Why it matters: webdataset, OpenCLIP, Hugging Face datasets and Ray Data silently skip such members. This is harmless
+    for a stray ``LICENSE``. If captions or images are stored this way, they do not exist for any reader, and every sample
+    lacks them.
 
     In practice: ``README``, ``nshards`` and ``Makefile`` in tars of whole folders; downloads saved under a hash without
     an extension (webdataset "No samples found in dataset; perhaps you have fewer shards than workers").
@@ -86,9 +86,8 @@ class UpperCase(LossRule):
     What: ``A.JPG`` or ``a.Txt``. Distinct spellings are counted, not members.
 
     Why it matters: webdataset and OpenCLIP convert field names to lower case: ``JPG`` is ``jpg``. Hugging Face
-    datasets, Ray Data and DALI do not: ``JPG`` is another column than ``jpg``, and is not decoded as an image. A set
-    with both spellings has its images in two columns. Keys are case-sensitive for every reader: ``A.jpg`` and ``a.txt``
-    never pair.
+    datasets and Ray Data do not: ``JPG`` is another column than ``jpg``, and is not decoded as an image. A set with both
+    spellings has its images in two columns. Keys are case-sensitive for every reader: ``A.jpg`` and ``a.txt`` never pair.
 
     In practice: photographs straight from cameras and from Windows; "KeyError: 'jpg'" in the datasets library for some
     of the shards (datasets#7732).
@@ -100,7 +99,9 @@ class UpperCase(LossRule):
     tallies = ("name.upper",)
     counts_samples = False
     repair_note = "writes field names in lower case"
-    says = "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets, Ray Data and DALI"
+    says = (
+        "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets and Ray Data"
+    )
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
         """Return the larger loss, before and after the reader has columns, whose names may be in upper case."""
@@ -137,8 +138,8 @@ class NameNotUtf8(TallyRule):
     What: names in Latin-1, Shift-JIS or another 8-bit encoding.
 
     Why it matters: tarfile keeps the odd bytes as surrogates. OpenCLIP still pairs such members, but writing the key
-    fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. wids and other readers that decode names
-    strictly end with an exception.
+    fails: UnicodeEncodeError in a log, in JSON, in Parquet, in an index. Readers that decode names strictly end with an
+    exception.
 
     In practice: names from old Windows or Mac archives, unpacked and packed again on Linux (webdataset#330, #428).
 
@@ -182,9 +183,8 @@ class HiddenFiles(TallyRule):
 
     What: names such as ``.DS_Store``, ``._a.jpg`` or ``./._a.jpg`` that begin with a dot and are in no folder.
 
-    Why it matters: they have no key, and readers silently skip them; only DALI takes one for an empty sample, if it comes
-    first (W034). That is right for files that an operating system left behind. If samples have such names, they do not
-    exist for any reader. Inside a folder, dot-files do harm (W012).
+    Why it matters: they have no key, and readers silently skip them. That is right for files that an operating system
+    left behind. If samples have such names, they do not exist for any reader. Inside a folder, dot-files do harm (W012).
 
     In practice: tars made in Finder or of a home directory.
 
@@ -203,9 +203,9 @@ class ControlInName(TallyRule):
 
     What: newlines, escape sequences or other control characters in file names.
 
-    Why it matters: readers pair such members like any others; only wids ends with an exception at a line break. Lists
-    with one name per line break, terminals obey escape sequences (colours, window titles, hidden text), and shell
-    scripts split the names. wdsflow shows them escaped and never uses them as paths.
+    Why it matters: readers pair such members like any others. Lists with one name per line break, terminals obey escape
+    sequences (colours, window titles, hidden text), and shell scripts split the names. wdsflow shows them escaped and
+    never uses them as paths.
 
     In practice: file names taken from page titles or captions, or chosen for an attack.
 
@@ -258,10 +258,9 @@ class NotAsciiName(TallyRule):
 
     What: UTF-8 names with non-ASCII letters, such as ``Zürich.jpg``.
 
-    Why it matters: Python readers pair them correctly. DALI reads no PAX headers, where such names
-    are by Python's default, and has ``?`` for each letter: names may become alike. macOS and Linux may spell the
-    same letter in two ways (composed or not); an image and its caption from two systems then do not pair. USTAR headers
-    cannot hold such names without an extended header.
+    Why it matters: Python readers pair them correctly. macOS and Linux may spell the same letter in two ways (composed or
+    not); an image and its caption from two systems then do not pair. USTAR headers cannot hold such names without an
+    extended header, which simple tar parsers do not read: for these, names may become alike.
 
     In practice: file names taken from titles.
 
@@ -272,4 +271,4 @@ class NotAsciiName(TallyRule):
     code = "W033"
     severity = "info"
     tallies = ("name.not-ascii",)
-    says = "{n:name has|names have} non-ASCII characters{first}: plain USTAR cannot hold them, and DALI reads no PAX headers"
+    says = "{n:name has|names have} non-ASCII characters{first}: plain USTAR cannot hold them, and simple tar parsers read no PAX headers"

@@ -289,7 +289,7 @@ class OtherName(PartialLoss):
         if lack.instead in ("json", "jsn") and new == "txt":
             edits = caption_edits([lack.shard])
             return repair([url], *edits.options()) if edits is not None else None
-        if not is_option(lack.instead) or lack.instead in lack.reader.undecoded:
+        if not is_option(lack.instead):
             return None
         note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
         return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from wdsflow.indexing.index_options import KINDS
-from wdsflow.indexing.index_report import IndexLine
+from wdsflow.indexing.index_record import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written
@@ -21,17 +21,16 @@ from .kit.families import TrainingRule, clips, flag
 class WrongSidecar(Rule):
     """A file next to the shards, with their number of samples or an index, is wrong.
 
-    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of wids, timm (``_info.json``), Energon (``.nv-meta``,
-    ``.tar.idx``), DALI (``.idx``) or webshart (``NAME.json``) does not parse, does not list all shards, lists shards that
-    are not there, or has other counts, sizes or places than the shards. Or a file of a single shard is there without the
-    shard.
+    What: ``sizes.json``, ``__len__``, ``NNNNN_stats.json``, or an index of timm (``_info.json``) or Energon (``.nv-meta``,
+    ``.tar.idx``) does not parse, does not list all shards, lists shards that are not there, or has other counts or
+    offsets than the shards. Or a file of a single shard is there without the shard.
 
     Why it matters: without ``--train-num-samples`` OpenCLIP takes the length of an epoch, and from it the learning-rate
     schedule, from sizes.json or ``__len__`` next to the *first* shard. If a shard is not listed, OpenCLIP ends with a
-    KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. wids
-    refuses to read a shard whose count is wrong. With an index whose places are wrong, DALI and Energon read bytes from the
-    middle of other members. A reader that takes the list of shards from its index fails at a shard that is not there;
-    img2dataset takes a shard with stats for done, and does not download it again.
+    KeyError; if the file is broken, with a JSONDecodeError. Stale counts make every epoch too long or too short. With an
+    index whose offsets are wrong, Energon reads bytes from the middle of other members. A reader that takes the list of
+    shards from its index fails at a shard that is not there; img2dataset takes a shard with stats for done, and does not
+    download it again.
 
     In practice: shards filtered or copied without their sizes.json; a damaged shard deleted by hand; ``--train-num-samples`` pasted from another set
     (open_clip#1016, #899); open_flamingo#206; two folders with equal base names, of which OpenCLIP counts the first
@@ -70,7 +69,7 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
     """Return the commands that write files again, for all kinds of a folder at once, or remove those without a shard."""
     groups: dict[tuple[str, str], list[SidecarFact]] = {}
     for fact in facts:
-        if fact.kinds:
+        if fact.files:
             # If wdsflow wrote the files, the command also removes those that have no shard.
             ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
             how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"

@@ -29,7 +29,6 @@ CRASHES: dict[str, str] = {
     "truncated-shard": "a shard is cut inside a member, and the reader raises an error",
     "no-samples": "the shards hold no sample at all, and the reader raises an error",
     "no-index": "`wdsflow index URL... --energon` cannot index the shards, and without an index the reader raises an error",
-    "no-wids-index": "all shards are damaged, so that `wdsflow index URL... --wids` writes no index",
     "reserved-field": "a field has a name that the reader keeps for itself, and it raises an error",
     "gives-up": "none of the samples can be used, and the reader raises an error after it skipped too many in a row",
     "schema": "a sample does not have the fields that the first samples had",
@@ -38,8 +37,6 @@ CRASHES: dict[str, str] = {
     "not-utf8-name": "a name is not UTF-8, and the reader raises an error",
     "key-again": "a key comes back after other keys, and the reader raises an error",
     "unsafe-field": "a field that could run code, which the reader refuses with an exception",
-    "no-field": "a member without an extension, a dot-file or an empty shard gives a sample without an image, and the reader raises an error",
-    "fewer-than-ranks": "there are fewer samples than ranks, and the reader raises an error",
     "spaced-key": "a space in --image-key or --text-key, which webdataset refuses",
 }
 

@@ -11,7 +11,6 @@ from wdsflow.cli.shared.terminal import fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.indexing.index_options import IndexKinds, IndexOptions
 from wdsflow.shards.source.decompress import UNPACK
-from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
     from wdsflow.indexing.index_report import IndexReport
@@ -63,6 +62,4 @@ def _show(report: "IndexReport", typed: Typed, urls: list[str]) -> None:
         print_lines(*_helps(report, typed))
     if report.kept:
         print_lines(f"to replace what was kept: {typed.again(force=True)}")
-    for path in report.manifests:
-        print_lines(f"to compare the shards with it later: wdsflow validate --manifest {quote_path(path)}")
     sys.exit(0 if report.ok else 1)

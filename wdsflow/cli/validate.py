@@ -21,9 +21,8 @@ from wdsflow.cli.shared.terminal import (
     write_output,
 )
 from wdsflow.cli.shared.typed import Typed, free
-from wdsflow.cli.verify import compare_shards, write_certificate, write_croissant
 from wdsflow.shards.shard_names import SUFFIXES
-from wdsflow.text.options import OTHER, OUTPUT, option
+from wdsflow.text.options import OTHER, option
 from wdsflow.validate.check_options import CheckOptions, SampledOptions
 
 if TYPE_CHECKING:
@@ -40,26 +39,8 @@ class ReportOptions:
         "text", "Format of the report: text, json, sarif, github or html.", "--format", metavar="FORMAT"
     )
     output: Path | None = option(None, "Write the report to this file, and print a summary.", metavar="FILE")
-    certify: Path | None = option(
-        None,
-        "If no error is found, write a certificate: what was judged, and the hash of each shard, for wdsflow verify. Reads all bytes.",
-        metavar="FILE",
-        panel=OUTPUT,
-    )
-    croissant: Path | None = option(
-        None,
-        "Write metadata in the Croissant format (JSON-LD), with the hash of each shard. Reads all bytes.",
-        metavar="FILE",
-        panel=OUTPUT,
-    )
     write_baseline: Path | None = option(
         None, "Write all findings to this file, as the known ones.", metavar="FILE", panel=OTHER
-    )
-    manifest: Path | None = option(
-        None,
-        "Only compare shards with checksums.json of wdsflow index --checksums: by size and time of change, or with --level full by hash.",
-        metavar="FILE",
-        panel=OTHER,
     )
     print_schema: bool = option(False, "Print the JSON Schema of --format json, and exit.", panel=OTHER)
 
@@ -79,34 +60,28 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
         print(schema(), end="")
         return
     training = typed.after_dashes
-    if files.manifest is not None:
-        _compare(files.manifest, given.urls or [], typed, options.jobs, training)
     if sampled.confidence is not None:
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
         fail("--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}")
-    _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
+    _check_files(typed, "output", "write_baseline", files=files)
     if options.check and not options.pipeline:
         fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
-    if options.check and files.certify is not None:
-        fail("--check counts no samples, which a certificate states", typed.again(check=None))
     if options.pipeline and "readers" not in typed.given:
         options = replace(options, readers=())
     baseline = None if files.write_baseline else _must_load(options.baseline)
-    identify = files.certify is not None or files.croissant is not None
-    options = replace(options, arguments=training, baseline=baseline, identify=identify)
+    options = replace(options, arguments=training, baseline=baseline)
     report = _check(given.urls or _train_data(training or []), typed, options)
     if files.write_baseline:
         report = _accept(report, files.write_baseline)
     _print_report(report, files.form, files.output, typed)
-    written = files.croissant is None or write_croissant(report, files.croissant)
-    if files.certify is not None:
-        written = write_certificate(report, files.certify, options.pipeline, typed) and written
-    sys.exit(report.exit_status if written else 1)
+    sys.exit(report.exit_status)
 
 
-_OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
-_OF_SAMPLED = _OF_MANIFEST - {"manifest"} | {"confidence", "max_loss", "seed", "readers", "engine", "address"}
+# Options that a check of random samples takes.
+_OF_SAMPLED = frozenset(
+    {"urls", "level", "jobs", "form", "confidence", "max_loss", "seed", "readers", "engine", "address"}
+)
 
 
 def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: SampledOptions) -> NoReturn:
@@ -128,21 +103,6 @@ def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: Samp
     sys.exit(found.outcome != "proven")
 
 
-def _compare(file: Path, urls: list[str], typed: Typed, jobs: int | None, training: list[str] | None) -> NoReturn:
-    """Compare shards with their manifest, without other checks."""
-    if others := sorted(typed.given.keys() - _OF_MANIFEST):
-        alone = typed.again(**dict.fromkeys(others))
-        fail("--manifest compares shards with their checksums, and takes only --level, --jobs and --format", alone)
-    if training is not None:
-        fail("--manifest compares shards with their checksums, and forecasts no training", "leave out what follows --")
-    form = typed.given.get("form", "text")
-    if form not in ("text", "json"):
-        fail(f"--manifest has no --format {form}", typed.again(form="json"))
-    full, as_json = typed.given.get("level") == "full", form == "json"
-    again = typed.again(level=None, form=None)
-    compare_shards(file, urls, again, full=full, jobs=jobs, as_json=as_json, wanted="manifest")
-
-
 def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
     """Refuse files that cannot be written, or would replace a shard or each other."""
     seen = set[Path]()
@@ -152,7 +112,7 @@ def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
         if path is None or is_device(path):
             continue
         elsewhere = f"elsewhere: {typed.again(**{name: free(path.with_suffix('.json'))})}"
-        # A shell expands `--certify *.tar` to a shard as the file, and more urls.
+        # A shell expands `--output *.tar` to a shard as the file, and more urls.
         if path.is_file() and path.name.lower().endswith(SUFFIXES):
             fail(f"{path} has the name of a shard: it is not replaced", elsewhere)
         if path.absolute() in seen:
@@ -181,7 +141,6 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
     from wdsflow.engines.base import EngineError
     from wdsflow.readers import UnknownReader
     from wdsflow.readers.open_clip.arguments import ArgumentsError
-    from wdsflow.shards.certificate import CertificateError
     from wdsflow.shards.urls import NoShards
     from wdsflow.validate.check_options import WrongSampling
     from wdsflow.validate.pipeline.load_pipeline import PipelineError
@@ -197,7 +156,7 @@ def _explained(typed: Typed, options: CheckOptions) -> Iterator[None]:
         fail(str(error), "all codes: wdsflow explain")
     except ArgumentsError as error:
         fail(f"in the arguments after --: {error}")
-    except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError, CertificateError) as error:
+    except (UnknownReader, BadRule, WrongSampling, EngineError, PipelineError) as error:
         fail(str(error))
 
 

@@ -1,4 +1,4 @@
-"""Files about shards: sizes, indexes of trainers, checksums."""
+"""Files about shards that readers look for next to them: numbers of samples, and indexes of trainers."""
 
 from typing import TYPE_CHECKING
 

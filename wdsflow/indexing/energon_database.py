@@ -12,7 +12,6 @@ from pathlib import Path
 from wdsflow.shards.atomic import create, discard, naming, remove_stale, sync_folder
 
 from .shard_pass import ShardContents
-from .sidecars import CannotIndex
 
 _TABLES = """
 CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, sample_index INTEGER NOT NULL,
@@ -26,6 +25,10 @@ CREATE INDEX idx_sample_parts_seq ON sample_parts(tar_file_id, sample_index, con
 CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, part_name, content_byte_offset,
                                                    content_byte_size);
 """
+
+
+class CannotIndex(ValueError):
+    """Energon has no index of such a shard."""
 
 
 class EnergonDatabase:

@@ -14,13 +14,8 @@ class IndexKinds:
 
     sizes: bool = option(False, "sizes.json: OpenCLIP, DataComp.")
     len: bool = option(False, "__len__: OpenCLIP.")
-    wids: bool = option(False, "shardindex.json: wids.")
-    dali: bool = option(False, "NAME.idx for each shard: NVIDIA DALI.")
     energon: bool = option(False, ".nv-meta, and NAME.tar.idx for each shard: Megatron Energon.")
-    webshart: bool = option(False, "NAME.json for each shard: webshart, cheesechaser.")
     timm: bool = option(False, "_info.json: timm.")
-    img2dataset: bool = option(False, "NAME_stats.json for each shard: img2dataset, DataComp.")
-    checksums: bool = option(False, "checksums.json: SHA-256, size, samples and fields of each shard. Reads all bytes.")
 
 
 KINDS = tuple(each.name for each in fields(IndexKinds))

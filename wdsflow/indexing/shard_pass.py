@@ -1,26 +1,21 @@
-"""One pass over a shard, for all of its sidecars."""
+"""One pass over a shard, for all files about it."""
 
-import os
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
-from wdsflow.scan.scan import Identifying
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
-from wdsflow.shards.shard_identity import Identity
-from wdsflow.shards.source.base import SourceError, local_file
+from wdsflow.shards.source.base import Source, SourceError, local_file
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
-_FIELDS = 1000  # fields of a shard that are counted by name
-_BY_WIDS = re.compile(r"^((?:.*/)?.*?)\..*$")  # wids counts keys among distinct names, dot-files and metadata included
+_FIELDS = 1000  # names of fields of a shard that are kept, the most frequent ones
 
 _ALL = Grouping(beyond=True)
 
@@ -29,7 +24,6 @@ class IndexedMember(NamedTuple):
     """A member of a sample."""
 
     field: str  # as in the tar
-    name: str
     data: int  # offset of the contents
     size: int
 
@@ -44,33 +38,15 @@ class IndexedSample(NamedTuple):
 
 @dataclass
 class ShardFacts:
-    """Facts about a shard, from one pass."""
+    """Facts about a shard, from one pass. All values are plain ones, for JSON."""
 
     url: str
     samples: int = 0
-    by_wids: int = 0  # samples as wids counts them
-    by_energon: int = 0  # as Energon counts them: base names with dots in them may have merged some
-    fields: dict[str, int] = field(default_factory=dict)  # name -> members
-    size: int = 0  # bytes as stored
-    changed: float = 0.0  # seconds since 1970
+    by_energon: int = 0  # samples as Energon counts them: base names with dots in them may have merged some
+    fields: list[str] = field(default_factory=list)  # in order of their names
     damage: list[str] = field(default_factory=list)  # why it is not indexed
     unpack: str = ""  # the command that unpacks a damaged compressed stream in which no byte can be trusted
     obstacle: str = ""  # why it cannot have an index of offsets
-    identity: Identity | None = None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        identity = self.identity and [self.identity.size, self.identity.sha256.hex(), self.identity.mark]
-        return {**vars(self), "identity": identity}
-
-    @staticmethod
-    def from_dict(found: Mapping[str, object]) -> "ShardFacts":
-        """Convert back from ``to_dict``. Raises TypeError or ValueError for other values."""
-        facts = ShardFacts(**found)  # type: ignore[arg-type]
-        if facts.identity is not None:
-            size, digest, mark = facts.identity
-            facts.identity = Identity(size, bytes.fromhex(digest), mark)  # type: ignore[arg-type]
-        return facts
 
 
 @dataclass
@@ -81,61 +57,62 @@ class ShardContents:
     end: int = 0  # offset after the last member
 
 
-def pass_over(url: str, *, places: bool, hashed: bool) -> tuple[ShardFacts, ShardContents]:
-    """Read a shard once. ``places``: list all members, not only counts; ``hashed``: compute the SHA-256 of all stored bytes."""
+def pass_over(url: str, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:
+    """Read the headers of a shard once.
+
+    Args:
+        url: the shard.
+        offsets: also return all samples with their offsets; otherwise the contents are empty.
+    """
     facts, contents = ShardFacts(url), ShardContents()
     shard = ShardEvidence(url)
     try:
-        identifying = Identifying(url) if hashed else None
-        digest = identifying.digest if identifying is not None else None
-        with open_source(url, digest=digest) as source:
+        with open_source(url) as source:
             walk = Walk(source)
-            _walk_over(walk, shard, facts, contents, places=places)
-            facts.size = source.size or 0
-            if source.fd >= 0:
-                facts.changed = os.fstat(source.fd).st_mtime
+            _walk_over(walk, shard, facts, contents, offsets=offsets)
             if source.compression:
                 facts.obstacle = f"it is compressed ({source.compression}): members have no place in the stored file"
-            if identifying is not None:
-                facts.identity = identifying.done()
-                facts.size = facts.identity.size
-            path = local_file(url)
-            if source.fault is not None and not source.fault.trusted and path is not None and source.compression:
-                facts.unpack = unpack_command(path, source.compression)
-        facts.damage = [text for text in damage_of(walk) if CUT_AFTER_END not in text]
-        if walk.ended and not facts.damage and "tar.second-archive" in walk.seen:
-            facts.damage = [
-                f"at byte {walk.seen['tar.second-archive'].offset:,} a second archive follows, which no reader reads"
-            ]
+            facts.unpack = _unpack(source)
+        facts.damage = _damage(walk)
     except OSError as error:
         facts.damage = [error.detail if isinstance(error, SourceError) else str(error)]
     facts.samples = shard.samples + shard.unreached
     return facts, contents
 
 
-def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, places: bool) -> None:
+def _unpack(source: Source) -> str:
+    """Return the command that unpacks a local compressed shard of which no byte can be trusted; "" for all others."""
+    path = local_file(source.url)
+    if source.fault is None or source.fault.trusted or path is None or not source.compression:
+        return ""
+    return unpack_command(path, source.compression)
+
+
+def _damage(walk: Walk) -> list[str]:
+    """Return why the shard is not indexed. A cut after the end mark loses nothing."""
+    damage = [text for text in damage_of(walk) if CUT_AFTER_END not in text]
+    second = walk.seen.get("tar.second-archive")
+    if walk.ended and not damage and second is not None:
+        damage = [f"at byte {second.offset:,} a second archive follows, which no reader reads"]
+    return damage
+
+
+def _walk_over(walk: Walk, shard: ShardEvidence, facts: ShardFacts, contents: ShardContents, *, offsets: bool) -> None:
     scan = Scanner(shard, ScanOptions("names"), RunCollector())
     fields: Counter[str] = Counter()
 
     def batches() -> Iterator[MemberBatch]:
-        names, key = set[str](), None
         for batch in walk:
             scan.batch(batch, walk)
-            for name, _, _, _, kind in batch.rows:
-                if kind in ("file", "sparse") and name not in names:
-                    names.add(name)
-                    if (found := _BY_WIDS.match(name)) and found[1] != key:
-                        key = found[1]
-                        facts.by_wids += 1
             contents.end = max(contents.end, Member(*batch.rows[-1]).end)
             yield batch
 
-    for begins, key, suffix, (name, size, data, header, _) in grouped(batches(), _ALL):
+    for begins, key, suffix, (_, size, data, header, _) in grouped(batches(), _ALL):
         fields[suffix] += 1
         facts.by_energon += begins
-        if places and begins:
+        if offsets and begins:
             contents.samples.append(IndexedSample(key, header, []))
-        if places:
-            contents.samples[-1].members.append(IndexedMember(suffix, name, data, size))
+        if offsets:
+            contents.samples[-1].members.append(IndexedMember(suffix, data, size))
     scan.finish(walk)
-    facts.fields = dict(sorted(fields.most_common(_FIELDS)))
+    facts.fields = sorted(name for name, _ in fields.most_common(_FIELDS))

@@ -1,4 +1,4 @@
-"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon, DALI, wids. The readers of one library are in one file; the catalog has their names."""
+"""How readers behave: OpenCLIP, webdataset, timm, Hugging Face datasets, Ray Data, Energon. The readers of one library are in one file; the catalog has their names."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,15 @@ from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Level, ScanOptions
 
 from .base import Fate, Options, Reader, split_keys
-from .dali import Dali
 from .datasets import Datasets, DatasetsTables, first_columns
 from .energon import Energon, EnergonCrude
 from .installed_versions import release
 from .ray_data import RayData
 from .timm import Timm
-from .webdataset import WebDataset02, WebDataset1, Wids
+from .webdataset import WebDataset02, WebDataset1
 
 __all__ = [
     "READERS",
-    "Dali",
     "Datasets",
     "DatasetsTables",
     "Energon",
@@ -33,7 +31,6 @@ __all__ = [
     "UnknownReader",
     "WebDataset02",
     "WebDataset1",
-    "Wids",
     "resolve",
     "scan_options",
 ]
@@ -51,8 +48,6 @@ READERS: dict[str, type[Reader]] = {
         Timm,
         Energon,
         EnergonCrude,
-        Dali,
-        Wids,
     )
 }
 

@@ -61,8 +61,6 @@ class Reader(ABC):
     through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
     empty_stalls: ClassVar[bool] = False  # hangs if no sample passes; otherwise it ends
     gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
-    stand_in: ClassVar[str] = "None"  # the value in their place
-    shares_samples: ClassVar[bool] = False  # ranks share out samples; otherwise ranks and workers share out shards
     in_parallel: ClassVar[bool] = False  # reads shards in parallel: which samples come before an exception is unknown
     reports_losses: ClassVar[bool] = False  # counts dropped samples, and reports them
     raises: ClassVar[bool] = True  # if it cannot take a sample or a shard; otherwise it continues with the next
@@ -73,7 +71,6 @@ class Reader(ABC):
     empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
     gives_up: ClassVar[bool] = False  # raises where no sample of a pass is usable: it skipped too many in a row
     keys_once: ClassVar[bool] = False  # takes no two samples of one key in a folder
-    undecoded: ClassVar[frozenset[str]] = frozenset()  # formats of images that it does not decode under any name
     unopened: ClassVar[str] = "it does not open"  # of shards that ``opens`` refuses: "shards that ..."
     pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # needed in addition to the image
     # Other names of fields that this reader wants, but does not accept: the name -> the wanted name.
@@ -139,10 +136,6 @@ class Reader(ABC):
     def unknown(self, shards: Sequence[ShardEvidence]) -> str:
         """Return why the fates are not certain even after a full scan; "" if they are."""
         return ""
-
-    def foresees(self, shards: Sequence[ShardEvidence]) -> bool:
-        """Return whether the fates of shards that are not written yet can be known without a scan."""
-        return True
 
     def at_shard(self, shard: ShardEvidence) -> Fate | None:
         """Return a crash if this reader raises for a fact about a whole shard."""

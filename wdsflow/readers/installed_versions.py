@@ -17,7 +17,7 @@ _VERSION = re.compile(r"^Version: *(\S+)", re.MULTILINE)
 # Distributions whose versions change how shards are read, or that doctor reports.
 DISTRIBUTIONS = tuple(
     "open_clip_torch webdataset torch torchvision timm transformers numpy pillow simplejpeg "
-    "img2dataset datasets ray pyarrow fsspec tensorflow wdsflow".split()
+    "img2dataset datasets ray megatron-energon pyarrow fsspec tensorflow wdsflow".split()
 )
 
 

@@ -1,19 +1,14 @@
-"""Faults of files next to shards, and of indexes."""
+"""Faults of files next to shards."""
 
 import json
 import os
-import re
-import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.shard_names import SUFFIXES
-from wdsflow.shards.source.base import SourceError, local_file, local_path, open_file
-from wdsflow.shards.tar.tar_header import BLOCK, is_header
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape
-from wdsflow.text.words import how_many
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
 _SHOWN = 3  # examples
@@ -80,11 +75,11 @@ def compare(name: str, counts: Mapping[str, int | None], shards: Sequence[ShardE
     for shard in shards:
         base = os.path.basename(shard.url)
         if base in counts and not shard.error and counts[base] != shard.samples:
-            wrong.append(f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}")
+            wrong.append(f"{escape(base)}: {_count_text(counts[base])} instead of {shard.samples}")
     return stale(name, wrong)
 
 
-def count_text(count: int | None) -> str:
+def _count_text(count: int | None) -> str:
     """Return a count that a file lists, as text."""
     return "no number" if count is None else escape(str(count), 30)
 
@@ -131,216 +126,3 @@ def whole(value: object) -> int | None:
         return int(value)  # type: ignore[call-overload, no-any-return]
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-# Indexes next to shards, of wids, timm, Energon, DALI and webshart. Only the two ends of an index of a single shard are read,
-# and one header of the shard: as few bytes for a large shard as for a small one.
-
-_LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
-_LOOKED_AT = 20  # other json files of a folder
-_END = 64 << 10  # bytes of an index of one shard that are read from its start or its end
-_FILESIZE = re.compile(rb'"filesize"\s*:\s*(\d+)')
-
-_WIDS, _TIMM, _NV_INFO, _STATS = "shardindex.json", "_info.json", os.path.join(".nv-meta", ".info.json"), "_stats.json"
-_MOST_ORPHANS = 1000  # files of a kind without a shard that are looked at
-
-Check = Callable[[str, ShardEvidence], str]  # path of an index and its shard -> a fault, "" if there is none
-
-
-def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
-    """Compare the indexes in a folder with its shards.
-
-    Args:
-        path: the folder.
-        shards: evidence of the shards of that folder.
-    """
-    found = [
-        *_wids(path, shards),
-        *written_by(_listed(os.path.join(path, _TIMM), shards, _of_timm), path, [_TIMM], "timm"),
-        *written_by(
-            _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"])),
-            path,
-            [_NV_INFO],
-            "energon",
-        ),
-    ]
-    names = set(os.listdir(path))
-    for ending in (".idx", ".tar.idx", ".json"):
-        kind, check = _INDEXES[ending]
-        wrong, files = list[str](), list[str]()
-        for shard in shards:
-            base = os.path.basename(shard.url)
-            name = os.path.splitext(base)[0] + ending
-            is_index = name in names and os.path.isfile(os.path.join(path, name))
-            if is_index and not shard.error and shard.compression is None:
-                try:
-                    detail = check(os.path.join(path, name), shard)
-                except (OSError, ValueError, IndexError, struct.error):
-                    detail = "cannot be read"
-                wrong += [f"{escape(name)}: {detail}"] if detail else []
-                files += [name] if detail else []
-        found += written_by(stale(os.path.join(path, f"*{ending}"), wrong), path, files, kind)
-    return found + _orphans(path, names)
-
-
-def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
-    """Return a fact about the files of single shards, also img2dataset's stats, whose shard no longer exists."""
-    there = [name for name in names if name.lower().endswith(SUFFIXES)]
-    stems, firsts = {os.path.splitext(name)[0] for name in there}, {name.partition(".")[0] for name in there}
-    found: dict[str, list[str]] = {ending: [] for ending in (*_INDEXES, _STATS)}
-    for name in sorted(names):
-        ending = next((each for each in (_STATS, *_INDEXES) if name.endswith(each)), "")
-        stem = name.removesuffix(ending) if ending else ""
-        if not stem or stem in (firsts if ending == _STATS else stems) or not os.path.isfile(os.path.join(path, name)):
-            continue
-        if len(found[ending]) < _MOST_ORPHANS and _is_index(os.path.join(path, name), ending):
-            found[ending].append(name)
-    files = [name for orphans in found.values() for name in orphans]
-    kinds = ["img2dataset" if ending == _STATS else _INDEXES[ending][0] for ending, names in found.items() if names]
-    fact = SidecarFact(escape(path), "orphaned", some(files), max(map(len, found.values())))
-    return written_by([fact], path, files, *kinds) if files else []
-
-
-def _is_index(path: str, ending: str) -> bool:
-    """Return whether a file is an index, as its name suggests: other programs use these endings, too."""
-    try:
-        head, tail = _ends(path)
-        if ending == _STATS:
-            return b'"successes"' in head and b'"failed_to_download"' in head
-        if ending == ".json":
-            return any(_FILESIZE.search(each) for each in (head, tail)) and b'"files"' in head
-        return head.startswith(b"v1.") if ending == ".idx" else os.path.getsize(path) % 8 == 0
-    except OSError:
-        return False
-
-
-def _wids(path: str, shards: Sequence[ShardEvidence]) -> Iterator[SidecarFact]:
-    """Compare wids indexes, which may have any name: their first field identifies them."""
-    own = {f"{os.path.splitext(os.path.basename(shard.url))[0]}.json" for shard in shards}
-    names = [name for name in os.listdir(path) if name.endswith(".json") and not name.endswith("_stats.json")]
-    for name in sorted(name for name in names if name not in own)[:_LOOKED_AT]:
-        full = os.path.join(path, name)
-        if not os.path.isfile(full):
-            continue
-        try:
-            with open(full, "rb") as stream:
-                if b"wids-shard-index" not in stream.read(4096):
-                    continue
-            rows = {os.path.basename(str(row["url"])): row for row in read_json(full, _LARGEST)["shardlist"]}
-            counts = {base: whole(row["nsamples"]) for base, row in rows.items()}
-            sizes = {base: row.get("filesize") for base, row in rows.items()}
-        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-            facts = [malformed(full, in_words(error))]
-        else:
-            # wids counts a key again after another, and more names than others: a count may be larger, not smaller.
-            wrong = [
-                f"{escape(base)}: {count_text(counts[base])} instead of {shard.samples}"
-                for shard in shards
-                if not shard.error and (base := os.path.basename(shard.url)) in counts
-                if (counts[base] or 0) < shard.samples
-            ]
-            facts = [*unlisted(full, counts, shards), *gone(full, (str(row["url"]) for row in rows.values()))]
-            facts += stale(full, wrong or list(_sizes(sizes, shards)))
-        yield from written_by(facts, path, [name], *(["wids"] if name == _WIDS else []))
-
-
-def _sizes(sizes: Mapping[str, Any], shards: Sequence[ShardEvidence]) -> Iterator[str]:
-    for shard in shards:
-        base = os.path.basename(shard.url)
-        size = sizes.get(base)
-        if isinstance(size, int) and shard.size is not None and size != shard.size:
-            yield f"{escape(base)}: {size:,} bytes instead of {shard.size:,}"
-
-
-def _of_timm(tree: Any) -> dict[str, Any]:
-    splits = tree["splits"].values()
-    pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
-    return {str(name): count for name, count in pairs}
-
-
-def _listed(
-    name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
-) -> Iterator[SidecarFact]:
-    """Compare a file with a count for each shard."""
-    try:
-        tree = read_json(name, _LARGEST)
-        if tree is None:
-            return
-        counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        yield malformed(name, in_words(error))
-        return
-    yield from unlisted(name, counts, shards)
-    yield from gone(name, map(str, counts_in(tree)))
-    yield from compare(name, counts, shards)
-
-
-def _dali(path: str, shard: ShardEvidence) -> str:
-    """Compare the number of samples, where a key that comes again is another one, and the place of the last member."""
-    head, tail = _ends(path)
-    if not head.startswith(b"v1."):
-        return ""  # of another program
-    samples = int(head.split(maxsplit=2)[1])
-    if samples < shard.samples:
-        return f"{how_many(samples, 'sample')} instead of {shard.samples:,}"
-    words = tail.rstrip(b"\n").rpartition(b"\n")[2].split(b" ")
-    at = int(words[-3 if head.startswith(b"v1.2") else -2])
-    return _no_header(shard, at - BLOCK, os.fsdecode(words[-1]) if head.startswith(b"v1.2") else "")
-
-
-def _energon(path: str, shard: ShardEvidence) -> str:
-    """Compare the number of samples, where a key that comes again is another one, and the place of the last one."""
-    size = os.path.getsize(path)
-    if size % 8 or size < 8:
-        return "cannot be read"
-    if size // 8 - 1 < shard.samples:
-        return f"{how_many(size // 8 - 1, 'sample')} instead of {shard.samples:,}"
-    _, tail = _ends(path)
-    last, end = struct.unpack("<2Q", tail[-16:]) if size >= 16 else (0, 0)
-    if shard.size is not None and end > shard.size:
-        return f"ends at byte {end:,}, and the shard at {shard.size:,}"
-    return _no_header(shard, last) if size >= 16 else ""
-
-
-def _webshart(path: str, shard: ShardEvidence) -> str:
-    head, tail = _ends(path)
-    found = _FILESIZE.search(head) or _FILESIZE.search(tail)
-    if found is None or shard.size in (None, int(found[1])):
-        return ""
-    return f"of {int(found[1]):,} bytes instead of {shard.size:,}"
-
-
-# Ending of an index of one shard -> the option of ``wdsflow index`` that writes it, and its check; the longest ending counts.
-_INDEXES: dict[str, tuple[str, Check]] = {
-    ".tar.idx": ("energon", _energon),
-    ".idx": ("dali", _dali),
-    ".json": ("webshart", _webshart),
-}
-
-
-def _ends(path: str) -> tuple[bytes, bytes]:
-    with open(path, "rb") as stream:
-        head = stream.read(_END)
-        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _END))
-        return head, stream.read(_END)
-
-
-def _no_header(shard: ShardEvidence, offset: int, name: str = "") -> str:
-    """Return a fault if a local shard has no header at that place, or one of another member."""
-    path = local_path(shard.url)
-    if path is None:
-        return ""
-    try:
-        file = open_file(path)
-    except SourceError:
-        return ""
-    try:
-        block = os.pread(file, BLOCK, offset) if offset >= 0 else b""
-    finally:
-        os.close(file)
-    if len(block) < BLOCK or not is_header(block, old=True):
-        return f"names byte {offset:,}, where the shard has no member"
-    short = os.fsdecode(block[:100].split(b"\0")[0])  # a part of a long name: its end (USTAR) or its start (PAX)
-    if name and not name.endswith(short) and not name.startswith(short):
-        return f"names {escape(name, 100)} at byte {offset:,}, where the shard has {escape(short, 100)}"
-    return ""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from wdsflow.shards.shard_identity import Identity
 from wdsflow.shards.tar.members import Stop
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ class ScanOptions:
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
     columns: "Columns | None" = None  # into which values must fit
-    identify: bool = False  # hash all bytes as they are stored
     varieties: bool = False  # distinguish kinds of values, to try code on rare ones
 
     def kinds(self) -> dict[str, str]:
@@ -229,7 +227,6 @@ class ShardEvidence:
     image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
-    identity: Identity | None = None  # of its bytes, if the scan hashes them
     seconds: float = 0.0
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 

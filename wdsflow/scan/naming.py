@@ -34,7 +34,6 @@ TALLIES: dict[str, str] = {
     "name.not-utf8": "name is not UTF-8",
     "name.junk-not-utf8": "name of a folder, a link or a file without an extension is not UTF-8",
     "name.not-ascii": "name has characters outside of ASCII",
-    "name.long": "a header that simple tar parsers (DALI, wids) read in another way, such as a name in an extended header",
     "name.no-field": "no extension: readers skip the member",
     "name.hidden": "dot-file at the top level: readers skip it",
     "name.appledouble": "macOS ._ twin or dot-file inside a folder: splits its neighbours",

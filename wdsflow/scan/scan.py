@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable
 
-from wdsflow.shards.shard_identity import Identity, stored
-from wdsflow.shards.source.base import FIRST, NEXT, Digest, Source, SourceChangedError, SourceError, local_path
+from wdsflow.shards.source.base import FIRST, NEXT, Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.tar.walk import Walk
@@ -12,46 +11,6 @@ from wdsflow.shards.tar.walk import Walk
 from .evidence import ScanOptions, ShardEvidence
 from .runs import RunCollector
 from .scanner import Scanner
-
-
-class Identifying:
-    """Hashes one shard: a local one at once, another while its ``digest`` is fed. Raises SourceError."""
-
-    def __init__(self, url: str) -> None:
-        if url.startswith("pipe:"):
-            raise SourceError("refused", "the output of a command has no identity")
-        self._url, self.digest = url, Digest()
-        self._before = stored(url)
-        self._path = local_path(url)
-        if self._path is not None:
-            self.digest.of_file(self._path)
-
-    def done(self) -> Identity:
-        """Return which bytes were hashed, including those that no one else has read. Raises SourceError."""
-        value = self.digest.finish()
-        after = stored(self._url)
-        if self._before != after or after.size not in (None, self.digest.size):
-            raise SourceChangedError
-        return Identity(self.digest.size, value, after.mark)
-
-
-def identify_shard(url: str, _: ScanOptions) -> ShardEvidence:
-    """Hash one shard, and look at nothing else. Faults are in the evidence."""
-    start = time.perf_counter()
-    shard = ShardEvidence(url)
-    try:
-        identifying = Identifying(url)
-        if local_path(url) is not None:
-            shard.identity = identifying.done()
-        else:
-            with open_source(url, digest=identifying.digest):
-                shard.identity = identifying.done()
-        shard.size = shard.bytes_read = shard.identity.size
-    except SourceError as error:
-        shard.fail(error.kind, error.detail, fix=error.fix)
-    shard.seconds = time.perf_counter() - start
-    return shard
-
 
 _CODECS = ("gz", "bz2", "zst")  # extensions for which Arrow unpacks a file, regardless of its contents
 
@@ -98,13 +57,8 @@ def scan_shard(
     start = time.perf_counter()
     shard = ShardEvidence(url)
     try:
-        identifying = Identifying(url) if options.identify else None
-        digest = identifying.digest if identifying else None
-        with open_source(url, allow_pipe=options.allow_pipe, digest=digest) as source:
+        with open_source(url, allow_pipe=options.allow_pipe) as source:
             _scan(view(source) if view else source, shard, options, collector())
-            if identifying:
-                shard.identity = identifying.done()
-                shard.bytes_read = shard.identity.size
         if options.arrow:
             shard.by_arrow = _by_arrow(shard, options, collector)
     except SourceError as error:

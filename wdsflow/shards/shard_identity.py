@@ -23,14 +23,6 @@ class Stored(NamedTuple):
     mark: Mark
 
 
-class Identity(NamedTuple):
-    """The bytes of a shard."""
-
-    size: int
-    sha256: bytes
-    mark: Mark
-
-
 _PIECES = 16
 PIECE = 4 << 10  # bytes
 _MARKS = (

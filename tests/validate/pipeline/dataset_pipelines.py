@@ -163,25 +163,6 @@ def stored_loader(urls):
     return torch.utils.data.DataLoader(stored(urls), batch_size=4, collate_fn=list)
 
 
-def by_wids(urls):
-    import json
-    import tempfile
-    from pathlib import Path
-
-    import wids
-
-    from wdsflow import index_shards
-
-    folder = Path(tempfile.mkdtemp())
-    index_shards(urls, ["wids"], out=folder)
-    index = json.loads((folder / "shardindex.json").read_text())
-    for row, url in zip(index["shardlist"], urls, strict=True):
-        row["url"] = url
-    (folder / "shardindex.json").write_text(json.dumps(index))
-    dataset = wids.ShardListDataset(str(folder / "shardindex.json"), cache_dir=str(folder / "cache"))
-    return dataset.add_transform(lambda sample: (sample.get(".jpg"), sample.get(".txt")))
-
-
 BATCHED = {
     "keyed_loader",
     "collated",

@@ -214,7 +214,6 @@ def test_what_cannot_be_judged_ends_with_status_two(tmp_path: Path, capsys: pyte
     [
         (["--check", "resume"], "name it"),
         (["--check", "sleep", "--pipeline", "x.py:make"], "sleep is no check of a loader"),
-        (["--check", "fork", "--pipeline", "x.py:make", "--certify", "c.json"], "--check counts no samples"),
     ],
 )
 def test_a_command_that_asks_wrongly_is_refused(

@@ -181,12 +181,6 @@ def test_the_prediction_for_a_dataset_is_what_really_happens(name: str, tmp_path
     assert list(differences(name, range(12), tmp_path, module="dataset_pipelines")) == []
 
 
-@pytest.mark.deep
-def test_the_prediction_for_wids_is_what_really_happens(tmp_path: Path) -> None:
-    seeds = range(17, 29)  # none has a name in a PAX header: wids reads only the header after it
-    assert list(differences("by_wids", seeds, tmp_path, module="dataset_pipelines")) == []
-
-
 def test_a_file_is_the_script_of_its_process_so_that_ray_gives_its_folder_to_workers(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("")
     (tmp_path / "train.py").write_text("import helper, sys\nfound = sys.argv[0], sys.modules['__main__'].__file__")

@@ -1,12 +1,17 @@
 import json
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from tests import factories
+from tests.validate.rules.cases import SOUND
 from wdsflow.validate.report import FORMATS, render, schema
 from wdsflow.validate.report.as_json import clean
+from wdsflow.validate.run_check import check
+from wdsflow.version import __version__
 
 REPORTS = [factories.healthy, factories.stalled, factories.nasty]
 
@@ -31,7 +36,7 @@ def test_the_schema_knows_every_name_that_is_written():
     assert set(written["verdicts"][0]) == set(known["verdict"]["properties"])
     assert set(written["verdicts"][0]["reasons"][0]) == set(known["reason"]["properties"])
     assert set(written["findings"][0]) == set(known["finding"]["properties"])
-    assert list(written) == ["version", "ok", "samples", "shards", "verdicts", "findings"]
+    assert list(written) == ["version", "ok", "samples", "shards", "verdicts", "findings", "versions"]
     assert set(written["verdicts"][0]["advice"][0]) == set(known["advice"]["properties"])
 
 
@@ -50,6 +55,13 @@ def test_the_values_are_those_of_the_report():
     assert tree["findings"][1]["shard"] == "shards/0001.tar"
     assert tree["findings"][0]["repair"]["safe"] is True
     assert load(factories.healthy())["ok"] is True
+
+
+def test_the_report_states_the_installed_versions(tmp_path: Path):
+    (tmp_path / "0.tar").write_bytes(SOUND)
+    tree = load(check(tmp_path / "0.tar"))
+    assert tree["versions"]["wdsflow"] == __version__
+    assert tree["versions"]["webdataset"] == metadata.version("webdataset")
 
 
 def test_names_that_are_not_utf8_give_json_that_strict_readers_take():

@@ -86,8 +86,6 @@ CASES: dict[str, Case] = {
     "W031": one(*((f"long.{number}", b"x") for number in range(1100))),
     "W032": one(("__info__", b"hello")),
     "W033": one(("Zürich.jpg", jpeg()), ("Zürich.txt", b"a town")),
-    "W034": Case({"0.tar": tar([("README", b"hello"), *pairs(30)])}, readers=("open-clip-3.3", "dali")),
-    "W035": Case({"0.tar": tar([pairs(1)[0], *pairs(30)])}, readers=("open-clip-3.3", "wids")),
     # fields and captions
     "F101": Case({"0.tar": tar(samples(30, jpg=jpeg(), json=words(JSON)))}, readers=READERS),
     "F102": one(("900.jpg", jpeg()), ("901.txt", b"a cat"), ("README.md", b"hello"), readers=READERS),

@@ -21,7 +21,6 @@ INFORMATIONAL = {
     "tar.directory",
     "key.again-junk",
     "key.again-twin",
-    "name.long",
 }
 
 

@@ -1,6 +1,5 @@
 """What rules say of rarer cases than those of the golden files."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from tests.validate.rules.cases import SOUND
 from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
-from wdsflow.shards.certificate import CertificateError
-from wdsflow.validate.certify import certify, identities
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.rules.kit.shapes import missing_at_end
 from wdsflow.validate.rules.rule_catalog import run_rules
@@ -105,22 +102,3 @@ def test_the_shards_of_validation_are_those_named(tmp_path: Path, monkeypatch: p
         "{none,cut}.tar": "no sample in none.tar: no such file",
     }.items():
         assert str(said(validation)).startswith(f"--val-data: {why}: rank 0 crashes after epoch 0")
-
-
-def test_a_certificate_is_refused_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "0.tar").write_bytes(SOUND)
-    (tmp_path / "1.tar").write_bytes(tar(samples(3, jpg=jpeg())))
-    sound = check(tmp_path / "0.tar", ["open-clip-3.3"], identify=True)
-    assert certify(sound, tmp_path / "c.json").facts["samples"] == 30
-    assert certify(sound, tmp_path / "c.json").facts["trains"] is True
-    wrong = check(tmp_path / "1.tar", ["open-clip-3.3"], identify=True)
-    with pytest.raises(CertificateError, match=r"^OpenCLIP 3\.3\.0 .*: stalls$"):
-        certify(wrong, tmp_path / "c.json")
-    with pytest.raises(CertificateError, match=r"^errors were found: F101$"):
-        certify(replace(wrong, verdicts=[]), tmp_path / "c.json")
-    with pytest.raises(CertificateError, match=r"0\.tar was not read: None$"):
-        certify(check(tmp_path / "0.tar", ["open-clip-3.3"]), tmp_path / "c.json")
-    one, other = sound.evidence.shards[0], replace(wrong.evidence.shards[0], url=str(tmp_path / "0.tar"))
-    with pytest.raises(CertificateError, match="is named twice, with other contents"):
-        identities([one, other])
-    assert [*identities([one, one])[1]] == ["0.tar"]

@@ -89,12 +89,12 @@ class Context:
         wanted, ending = set(names), self.ended_by_fields()
         ended = [name for name in self.names() if name in wanted & ending]
         texts = [self.ending(ended)] if ended else []
-        groups: dict[str, list[str]] = {}
+        groups: dict[bool, list[str]] = {}
         for each in self.readers:
             if each.name in wanted - ending:
-                groups.setdefault(each.stand_in if each.gives_none else "", []).append(each.name)
-        for stand_in, some in sorted(groups.items()):
-            verb, rest = ("give", f"{stand_in} for {lost}") if stand_in else ("drop", what)
+                groups.setdefault(each.gives_none, []).append(each.name)
+        for gives_none, some in sorted(groups.items()):
+            verb, rest = ("give", f"None for {lost}") if gives_none else ("drop", what)
             texts.append(f"{self.titles(some)} {verb}{'s' if len(some) == 1 else ''} {rest}")
         return texts
 

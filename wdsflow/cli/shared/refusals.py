@@ -66,7 +66,7 @@ def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
 _DECIDE = frozenset({"filter", "measure", "cut"})
-EXPLAIN_THEMSELVES = frozenset({"validate", "verify", "inspect", "explain", "scores", "report", "doctor", "train"})
+EXPLAIN_THEMSELVES = frozenset({"validate", "inspect", "explain", "scores", "report", "doctor", "train"})
 
 
 def is_resumable(typed: Typed) -> bool:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
+from wdsflow.readers.index_facts import index_facts
 from wdsflow.readers.sidecar_facts import (
     SidecarFact,
     compare,
     gone,
     in_words,
-    index_facts,
     malformed,
     read_json,
     read_text,

@@ -3,11 +3,9 @@
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
-from threading import RLock
 from typing import Literal, NamedTuple
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
@@ -288,77 +286,3 @@ class SourcePart(Source):
         head = self._before[offset : offset + size]
         rest = size - len(head)
         return head + self._whole.read_at(self._start + offset + len(head), rest) if rest > 0 else head
-
-
-_PIECE = 4 << 20
-
-Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
-
-
-class Digest:
-    """Hashes each byte once, in order. ``finish`` reads the rest; until then the shard stays open."""
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def of_file(self, path: str) -> None:
-        """Hash a local file: its next reader finds it in memory. Raises SourceError."""
-        file = open_file(path)
-        try:
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_SEQUENTIAL)
-            buffer = memoryview(bytearray(1 << 20))
-            while count := os.readv(file, [buffer]):
-                self._add(buffer[:count])
-        except OSError as error:
-            raise SourceError("io", str(error)) from None
-        finally:
-            os.close(file)
-
-    def of_parts(self, fetch: Fetch, size: int, start: bytes = b"") -> Fetch:
-        """Return a ``fetch`` for a shard of ``size`` bytes that also hashes its bytes, and skipped ones between."""
-        turn = RLock()  # a thread may read ahead while this one finishes
-
-        def up_to(offset: int) -> None:
-            with turn:
-                while self.size < offset:
-                    self._add(fetch(self.size, min(offset, self.size + _PIECE)))
-
-        def hashed(first: int, stop: int) -> bytes:
-            with turn:
-                up_to(first)
-                data = fetch(first, stop)
-                self._add(data[self.size - first :])
-            return data
-
-        self._begin(lambda: up_to(size))
-        self._add(start)
-        return hashed
-
-    def of_stream(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
-        """Return a ``read`` of a stream that also hashes; it returns fewer bytes than requested only at the end."""
-        ended = False
-
-        def hashed(size: int) -> bytes:
-            nonlocal ended
-            data = b"" if ended else read(size)
-            ended = len(data) < size
-            self._add(data)
-            return data
-
-        self._begin(lambda: all(iter(lambda: hashed(_PIECE), b"")))
-        return hashed
-
-    def finish(self) -> bytes:
-        """Read the rest of the shard, and return the 32 bytes of the hash. Raises SourceError."""
-        self._rest()
-        return self._hash.digest()
-
-    def _begin(self, rest: Callable[[], object] = lambda: None) -> None:
-        """Start again: a shard that was replaced on its server is opened a second time."""
-        self.size, self._hash = 0, sha256()  # bytes hashed so far
-        self._rest = rest
-
-    def _add(self, data: bytes | memoryview) -> None:
-        self._hash.update(data)
-        self.size += len(data)

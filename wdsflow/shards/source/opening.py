@@ -8,17 +8,16 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import create, discard, naming
 
-from .base import FIRST, NEXT, Digest, LocalSource, Source, SourceError, StreamFault, local_path, open_file
+from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, local_path, open_file
 from .decompress import compression_of
 from .remote import open_remote
 from .streams import ForwardSource, open_pipe
 
 
-def open_source(url: str, *, allow_pipe: bool = False, digest: Digest | None = None) -> Source:
+def open_source(url: str, *, allow_pipe: bool = False) -> Source:
     """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
 
-    Compression is recognized by the first bytes, not by the name. ``digest`` hashes a shard of another machine while
-    it is read. Raises ``SourceError``.
+    Compression is recognized by the first bytes, not by the name. Raises ``SourceError``.
     """
     if url.startswith("pipe:"):
         if not allow_pipe:
@@ -27,7 +26,7 @@ def open_source(url: str, *, allow_pipe: bool = False, digest: Digest | None = N
     path = local_path(url)
     if path is not None:
         return _open_local(url, path)
-    return open_remote(url, digest)
+    return open_remote(url)
 
 
 def _open_local(url: str, path: str) -> Source:

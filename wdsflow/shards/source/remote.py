@@ -9,7 +9,7 @@ from zlib import crc32
 
 from wdsflow.shards.shard_names import SUFFIXES, natural
 
-from .base import FIRST, NEXT, Digest, Fetch, Source, SourceChangedError, SourceError
+from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
 from .hub import SCHEME, HubUrl
@@ -21,6 +21,7 @@ _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 8 << 20, 512 << 10
 _STEADY = 1 << 20  # bytes of a request from which on the next one is sent ahead
 _PIECE = 256 << 10  # of a stream
 _File = IO[bytes] | HttpStream
+Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
 
 
 class RemoteSource(Source):
@@ -126,11 +127,11 @@ class _Stream:
             raise SourceChangedError("it starts with other bytes than before")
 
 
-def open_remote(url: str, digest: Digest | None = None) -> Source:
-    """Open a url through fsspec; ``digest`` hashes all that is stored there. Raises ``SourceError``."""
+def open_remote(url: str) -> Source:
+    """Open a url through fsspec. Raises ``SourceError``."""
     system, path = trying(HubUrl.of(url).web, url) if url.startswith(SCHEME) else filesystem(url)
     if "https" in system.protocol:
-        return _open_http(system, url, path, digest)
+        return _open_http(system, url, path)
 
     def opened(**settings: object) -> IO[bytes]:
         try:
@@ -146,11 +147,9 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
         file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
         size = getattr(file, "size", None)
         if size is not None and file.seekable():
-            fetch = _parts_of(file, url)
-            fetch = digest.of_parts(fetch, size) if digest else fetch
-            return _unpacked(RemoteSource(url, size, fetch, file.close))
+            return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
         file.close()
-        return _onwards(_Stream(url, lambda: opened(block_size=0)), size, digest)
+        return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
 
     try:
         return source()
@@ -161,14 +160,12 @@ def open_remote(url: str, digest: Digest | None = None) -> Source:
         return source()
 
 
-def _open_http(system: object, url: str, path: str, digest: Digest | None) -> Source:
+def _open_http(system: object, url: str, path: str) -> Source:
     file = HttpFile(system, path, url)
     start = file.first(_START)
     if not isinstance(start, bytes):
-        return _onwards(_Stream(url, file.stream, start), file.size, digest)
-    size = file.size or 0
-    fetch = digest.of_parts(file.fetch, size, start) if digest else file.fetch
-    return _unpacked(RemoteSource(url, size, fetch, lambda: None, start))
+        return _onwards(_Stream(url, file.stream, start), file.size)
+    return _unpacked(RemoteSource(url, file.size or 0, file.fetch, lambda: None, start))
 
 
 def _parts_of(file: IO[bytes], url: str) -> Fetch:
@@ -199,11 +196,10 @@ def _unpacked(source: RemoteSource) -> Source:
     return ForwardSource(source.url, raw, start, size=source.size, close=source.close)
 
 
-def _onwards(stream: _Stream, size: int | None, digest: Digest | None) -> Source:
-    read = digest.of_stream(stream.read) if digest else stream.read
+def _onwards(stream: _Stream, size: int | None) -> Source:
     with _closed_on_error(stream):
-        start = read(FIRST)
-    return ForwardSource(stream.url, lambda: read(NEXT), start, size=size, close=stream.close)
+        start = stream.read(FIRST)
+    return ForwardSource(stream.url, lambda: stream.read(NEXT), start, size=size, close=stream.close)
 
 
 @contextmanager

@@ -9,13 +9,11 @@ from .tar_header import (
     REGULAR,
     SUPPORTED,
     TIMES,
-    WANTED,
     ZEROS,
     BadHeader,
     Header,
     Read,
     RefusedRecord,
-    is_foreign,
     padded,
     parse_header,
     read_records,
@@ -55,7 +53,6 @@ class Entry(NamedTuple):
     tell: int  # position of a stream reader before it reads the data
     only_times: bool  # the extended header has only times
     depth: int  # number of extended headers
-    foreign: bool  # parsers that know no extended headers find another name or size
 
 
 class _Extension(NamedTuple):
@@ -79,7 +76,7 @@ class _Reading:
         self.budget = LIMIT
         self.name, self.size, self.type = "", 0, b"0"
         self.data = self.next = at
-        self.sparse = self.foreign = False
+        self.sparse = False
 
     def blocks_of_data(self, size: int) -> int:
         """Return the bytes that follow and have to be skipped."""
@@ -95,11 +92,9 @@ class _Reading:
         if block == ZEROS:
             raise Ending("end", offset, "", offset)
         try:
-            found = parse_header(block, first=first)
-            self.foreign = self.foreign or is_foreign(block)
+            return parse_header(block, first=first)
         finally:
             self.at += BLOCK
-        return found
 
     def extension(self, header: Header) -> _Extension:
         length = blocks(header.size)
@@ -148,7 +143,6 @@ class _Reading:
         values = extension.values
         if extension.type in (b"L", b"K"):
             if extension.type == b"L":
-                self.foreign = True
                 self.name = text(extension.body)
             if self.type == b"5":
                 self.name = self.name.removesuffix("/")
@@ -169,7 +163,6 @@ class _Reading:
     def apply(self, values: dict[str, str]) -> None:
         """Let PAX records replace values of the header."""
         for keyword, value in values.items():
-            self.foreign = self.foreign or keyword in WANTED
             if keyword == "GNU.sparse.name":
                 self.name = value
             elif keyword == "path":
@@ -221,4 +214,4 @@ def read_entry(read: Read, start: int, shared: dict[str, str]) -> Entry:
         kind = "sparse" if state.sparse else "file"
     only_times = len(chain) == 1 and bool(chain[0].values) and TIMES.issuperset(chain[0].values)
     where = here if own is None else own, state.data, state.next, state.at
-    return Entry(state.name, state.size, kind, *where, only_times, len(chain), state.foreign)
+    return Entry(state.name, state.size, kind, *where, only_times, len(chain))

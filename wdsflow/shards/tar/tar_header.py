@@ -17,8 +17,6 @@ GNU = frozenset((b"L", b"K", b"S"))
 
 _REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # mode, owner, group, device: mostly the same
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
-_PLAIN_SIZE = re.compile(rb" *[0-7]+ *[\0 ]")
-_FORMAT = 0o170000  # the part of a mode that is the kind of a file
 # Since 2026 tarfile accepts no old-style directory after an extended header.
 _KEEPS_TYPE = hasattr(tarfile.TarInfo, "_frombuf")
 
@@ -99,17 +97,6 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     if prefix and kind not in GNU:
         name = f"{prefix}/{name}"
     return Header(name, size, kind, sparse)
-
-
-def is_foreign(block: bytes) -> bool:
-    """Return whether simple parsers, such as those of DALI and wids, read other values from a valid header.
-
-    They differ on prefixes, sizes that are not plain octal numbers, contiguous files, and modes with the kind of a file.
-    """
-    kind = block[156:157]
-    if kind == b"7" or (block[345] and kind not in GNU) or _PLAIN_SIZE.fullmatch(block, 124, 136) is None:
-        return True
-    return kind in b"xXg" and bool(number(block[100:108]) & _FORMAT)
 
 
 def is_header(block: bytes, *, old: bool = False) -> bool:

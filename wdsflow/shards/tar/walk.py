@@ -188,8 +188,6 @@ class Walk:
             self._see(f"tar.{entry.kind}", entry.header, entry.name, "")
         if size > HUGE:
             self._see("tar.huge-member", entry.header, entry.name, f"{size:,} bytes")
-        if entry.foreign:
-            self._see("name.long", entry.header, entry.name, "")
         if entry.only_times:
             self._see("tar.pax-overhead", entry.header, entry.name, "")
 

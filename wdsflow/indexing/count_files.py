@@ -1,0 +1,99 @@
+"""Files with the number of samples in each shard of a folder: those of OpenCLIP and timm, and the shards that they list."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from wdsflow.records.unfinished import known_counts
+
+from .shard_pass import ShardFacts
+
+SIZES, LENGTH = "sizes.json", "__len__"
+TIMM = "_info.json"
+NV_META = ".nv-meta"  # Energon's folder
+NV_INFO = f"{NV_META}/.info.json"
+
+Shards = Mapping[str, ShardFacts]  # by base name, in order
+
+_HELD_OUT = re.compile(r"(?:^|[-_.])(val|valid|validation|test)(?:[-_.]|$)", re.IGNORECASE)
+
+
+def render_counts(
+    folder: Path, shards: Shards, kinds: Collection[str], without: Collection[str] = ()
+) -> dict[str, bytes]:
+    """Return ``sizes.json``, ``__len__`` and timm's ``_info.json``, if they are among the kinds.
+
+    ``sizes.json`` and ``__len__`` keep the entries of other shards in the folder, except for those of ``without``.
+    """
+    sizes = {name: count for name, count in known_counts(folder).items() if name not in without}
+    sizes |= {name: facts.samples for name, facts in shards.items()}
+    files: dict[str, bytes] = {}
+    if "sizes" in kinds:
+        files[SIZES] = as_json(dict(sorted(sizes.items())))
+    if "len" in kinds:
+        files[LENGTH] = f"{sum(sizes.values())}\n".encode()
+    if "timm" in kinds:
+        splits = {split: _timm_split(split, names, shards) for split, names in splits_of(shards).items()}
+        files[TIMM] = as_json({"splits": splits})
+    return files
+
+
+def _timm_split(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]:
+    lengths = [shards[name].samples for name in names]
+    return {
+        "name": split,
+        "num_samples": sum(lengths),
+        "filenames": names,
+        "shard_lengths": lengths,
+        "alt_label": "",
+    }
+
+
+def splits_of(shards: Iterable[str]) -> dict[str, list[str]]:
+    """Return the shards of each split, by their names.
+
+    >>> splits_of(["imagenet-train-0001.tar", "cc3m-val-01.tar", "test_0.tar", "contest-0.tar"])
+    {'train': ['imagenet-train-0001.tar', 'contest-0.tar'], 'validation': ['cc3m-val-01.tar'], 'test': ['test_0.tar']}
+    """
+    splits: dict[str, list[str]] = {}
+    for name in shards:
+        splits.setdefault(_split_of(name), []).append(name)
+    return splits
+
+
+def _split_of(name: str) -> str:
+    held_out = _HELD_OUT.search(name)
+    if held_out is None:
+        return "train"
+    return "test" if held_out[1].lower() == "test" else "validation"
+
+
+def listed_shards(folder: Path, kinds: Collection[str]) -> dict[Path, list[str]]:
+    """Return the shards that existing files of timm and Energon list, by base name; unreadable files are left out."""
+    readers: dict[str, tuple[Path, Callable[[Path], list[str]]]] = {
+        "timm": (folder / TIMM, _listed_by_timm),
+        "energon": (folder / NV_INFO, _listed_by_energon),
+    }
+    listed = {}
+    for kind, (path, shards_in) in readers.items():
+        if kind in kinds and path.is_file():
+            with suppress(OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+                listed[path] = [os.path.basename(str(name)) for name in shards_in(path)]
+    return listed
+
+
+def _listed_by_timm(path: Path) -> list[str]:
+    splits = json.loads(path.read_bytes())["splits"]
+    return [name for split in splits.values() for name in split["filenames"]]
+
+
+def _listed_by_energon(path: Path) -> list[str]:
+    return list(json.loads(path.read_bytes())["shard_counts"])
+
+
+def as_json(value: object) -> bytes:
+    """Return a value as the JSON of these files."""
+    return json.dumps(value, indent=1).encode() + b"\n"

@@ -1,0 +1,83 @@
+"""The record of the files that ``index`` wrote: what something else wrote is never replaced unasked."""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from wdsflow.records.line import OneFile
+from wdsflow.records.output_record import OutputRecord
+from wdsflow.shards.atomic import write_file
+from wdsflow.shards.shard_identity import fingerprint
+
+from .index_report import IndexReport
+
+
+@dataclass
+class IndexLine(OneFile):
+    """A file that was written, or what is known of a shard (``facts``): ``made_from`` is the identity of the shards."""
+
+    facts: dict[str, object] | None = None
+
+
+_REASONS = {"code": "another wdsflow indexed it", "shard": "the shard changed"}
+
+
+class IndexRecord(OutputRecord[IndexLine]):
+    """The files next to shards that runs wrote: what something else wrote there stays, unless it is the same.
+
+    Args:
+        folder: their folder.
+        report: gets what became of each.
+        force: also replace files that something else wrote.
+    """
+
+    def __init__(self, folder: Path, report: IndexReport, *, force: bool) -> None:
+        super().__init__(folder, "index", "indexed", IndexLine, _REASONS)
+        self.report, self.force = report, force
+
+    def ours(self, name: str) -> IndexLine | None:
+        """Return the line of a file or shard, if the file is as it was written."""
+        return self.known(name, dict)[0]
+
+    def is_made_from(self, name: str, of: Mapping[str, object]) -> bool:
+        """Return whether a file is there as it was written, from the same input."""
+        found = self.ours(name)
+        return found is not None and found.made_from == json.loads(json.dumps(of))
+
+    def may_replace(self, name: str) -> bool:
+        """Return whether a file may be written: there is none, it was written here, or ``force`` was given."""
+        return self.force or not (self.folder / name).exists() or self.ours(name) is not None
+
+    def put(self, name: str, data: bytes, of: Mapping[str, object]) -> None:
+        """Write a file, unless there is one with other contents that something else wrote. Raises OSError."""
+        path = self.folder / name
+        with suppress(OSError):
+            if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+                if self.ours(name) is not None:
+                    self._add_line(name, of)
+                self.report.same += 1
+                return
+        if not self.may_replace(name):
+            self.report.kept.append(str(path))
+            return
+        path.parent.mkdir(exist_ok=True)
+        write_file(path, data)
+        self.note(name, of)
+
+    def note(self, name: str, of: Mapping[str, object]) -> None:
+        """Note that a file was written. Raises OSError."""
+        self._add_line(name, of)
+        self.report.written.append(str(self.folder / name))
+
+    def _add_line(self, name: str, of: Mapping[str, object]) -> None:
+        self.add(IndexLine(name=name, made_from=dict(of), identity=fingerprint(str(self.folder / name))))
+
+    def unlink(self, name: str) -> None:
+        """Remove a file if it is as it was written here. Raises OSError."""
+        path = self.folder / name
+        if path.is_file() and self.ours(name) is not None:
+            path.unlink()
+            self.lines.pop(name, None)
+            self.report.removed.append(str(path))

@@ -1,0 +1,183 @@
+"""Faults of indexes next to shards, of timm and Energon.
+
+Only the end of an index of a single shard is read, and one header of the shard: as few bytes for a large shard as for a
+small one.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.shard_names import SUFFIXES
+from wdsflow.shards.source.base import SourceError, local_path, open_file
+from wdsflow.shards.tar.tar_header import BLOCK, is_header
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
+
+from .sidecar_facts import (
+    SidecarFact,
+    compare,
+    gone,
+    in_words,
+    malformed,
+    read_json,
+    some,
+    stale,
+    unlisted,
+    whole,
+    written_by,
+)
+
+_LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
+_OFFSET = struct.Struct("<Q")
+_TIMM, _NV_INFO = "_info.json", os.path.join(".nv-meta", ".info.json")
+_TAR_INDEX = ".tar.idx"  # ending of Energon's index of a shard
+_STATS = "_stats.json"  # ending of img2dataset's counts of a shard
+_STATS_START = 64 << 10  # bytes of them that are read
+_MOST_ORPHANS = 1000  # files of a kind without a shard that are looked at
+
+
+def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+    """Compare the indexes in a folder with its shards.
+
+    Args:
+        path: the folder.
+        shards: evidence of the shards of that folder.
+    """
+    timm = _listed(os.path.join(path, _TIMM), shards, _of_timm)
+    energon = _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"]))
+    names = set(os.listdir(path))
+    return [
+        *written_by(timm, path, [_TIMM], "timm"),
+        *written_by(energon, path, [_NV_INFO], "energon"),
+        *_tar_indexes(path, names, shards),
+        *_orphans(path, names),
+    ]
+
+
+def _of_timm(tree: Any) -> dict[str, Any]:
+    splits = tree["splits"].values()
+    pairs = (pair for split in splits for pair in zip(split["filenames"], split["shard_lengths"], strict=True))
+    return {str(name): count for name, count in pairs}
+
+
+def _listed(
+    name: str, shards: Sequence[ShardEvidence], counts_in: Callable[[Any], Mapping[str, Any]]
+) -> Iterator[SidecarFact]:
+    """Compare a file with a count for each shard."""
+    try:
+        tree = read_json(name, _LARGEST)
+        if tree is None:
+            return
+        counts = {os.path.basename(str(each)): whole(count) for each, count in counts_in(tree).items()}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        yield malformed(name, in_words(error))
+        return
+    yield from unlisted(name, counts, shards)
+    yield from gone(name, map(str, counts_in(tree)))
+    yield from compare(name, counts, shards)
+
+
+def _tar_indexes(path: str, names: Collection[str], shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+    """Return a fact about Energon's indexes of single shards that do not agree with these."""
+    wrong, files = list[str](), list[str]()
+    for shard in shards:
+        name = os.path.splitext(os.path.basename(shard.url))[0] + _TAR_INDEX
+        index = os.path.join(path, name)
+        if name not in names or not os.path.isfile(index) or shard.error or shard.compression is not None:
+            continue
+        try:
+            detail = _compare_tar_index(index, shard)
+        except (OSError, ValueError, struct.error):
+            detail = "cannot be read"
+        if detail:
+            wrong.append(f"{escape(name)}: {detail}")
+            files.append(name)
+    return written_by(stale(os.path.join(path, f"*{_TAR_INDEX}"), wrong), path, files, "energon")
+
+
+def _compare_tar_index(path: str, shard: ShardEvidence) -> str:
+    """Compare the number of samples, where a key that comes again is another one, and the place of the last one."""
+    size = os.path.getsize(path)
+    if size % _OFFSET.size or not size:
+        return "cannot be read"
+    # The last offset is that of the end.
+    samples = size // _OFFSET.size - 1
+    if samples < shard.samples:
+        return f"{how_many(samples, 'sample')} instead of {shard.samples:,}"
+    if not samples:
+        return ""
+    with open(path, "rb") as stream:
+        stream.seek(-2 * _OFFSET.size, os.SEEK_END)
+        (last,), (end,) = _OFFSET.iter_unpack(stream.read())
+    if shard.size is not None and end > shard.size:
+        return f"ends at byte {end:,}, and the shard at {shard.size:,}"
+    if not _has_header(shard, last):
+        return f"names byte {last:,}, where the shard has no member"
+    return ""
+
+
+def _has_header(shard: ShardEvidence, offset: int) -> bool:
+    """Return whether a shard has a header at that place; also if that is not known."""
+    path = local_path(shard.url)
+    if path is None:
+        return True
+    if shard.size is not None and offset >= shard.size:
+        return False
+    try:
+        file = open_file(path)
+    except SourceError:
+        return True
+    try:
+        block = os.pread(file, BLOCK, offset)
+    finally:
+        os.close(file)
+    return len(block) == BLOCK and is_header(block, old=True)
+
+
+def _orphans(path: str, names: Collection[str]) -> list[SidecarFact]:
+    """Return a fact about the files of single shards, Energon's and img2dataset's, whose shard no longer exists."""
+    shards = [name for name in names if name.lower().endswith(SUFFIXES)]
+    stems = {os.path.splitext(name)[0] for name in shards}
+    # img2dataset names its counts up to the first dot.
+    firsts = {name.partition(".")[0] for name in shards}
+    indexes = _without_shard(path, names, _TAR_INDEX, stems, _may_be_tar_index)
+    stats = _without_shard(path, names, _STATS, firsts, _is_stats)
+    files = [*indexes, *stats]
+    if not files:
+        return []
+    fact = SidecarFact(escape(path), "orphaned", some(files), max(len(indexes), len(stats)))
+    return written_by([fact], path, files, *(["energon"] if indexes else []))
+
+
+def _without_shard(
+    path: str, names: Collection[str], ending: str, stems: Collection[str], is_one: Callable[[str], bool]
+) -> list[str]:
+    """Return the first files with an ending whose stem is that of no shard."""
+    found = []
+    for name in sorted(name for name in names if name.endswith(ending)):
+        stem, file = name.removesuffix(ending), os.path.join(path, name)
+        if stem and stem not in stems and os.path.isfile(file) and is_one(file):
+            found.append(name)
+        if len(found) == _MOST_ORPHANS:
+            break
+    return found
+
+
+def _may_be_tar_index(path: str) -> bool:
+    try:
+        return os.path.getsize(path) % _OFFSET.size == 0
+    except OSError:
+        return False
+
+
+def _is_stats(path: str) -> bool:
+    """Return whether img2dataset wrote a file: other programs use its ending, too."""
+    try:
+        with open(path, "rb") as stream:
+            head = stream.read(_STATS_START)
+    except OSError:
+        return False
+    return b'"successes"' in head and b'"failed_to_download"' in head
