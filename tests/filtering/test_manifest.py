@@ -104,7 +104,11 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
             {"scores": {"blur": {"versions": {"pillow": "12.0"}}}},
             'holds a measurement with blur by pillow "11.0"; this run has blur by pillow "12.0"',
         ),
-        ({"code": 3}, {"code": 4}, "holds a measurement with outcomes of version 3; this run has outcomes of version 4"),
+        (
+            {"code": 3},
+            {"code": 4},
+            "holds a measurement with outcomes of version 3; this run has outcomes of version 4",
+        ),
         (
             {"scores": {"flagged": {"words": [str(at) for at in range(20)]}}},
             {"scores": {"flagged": {"words": [str(at) for at in range(3, 21)]}}},

@@ -154,7 +154,7 @@ def test_files_of_a_shard_that_is_gone_are_removed_unless_they_were_changed(
 
 def test_files_of_a_shard_that_is_not_given_stay(pair: Path) -> None:
     index_shards(str(pair), ["energon"])
-    assert index_shards(str(pair / "0000.tar"), ["energon"], force=True).removed == []
+    assert index_shards(str(pair / "0000.tar"), ["energon"], restart=True).removed == []
     assert (pair / "0001.tar.idx").exists()
 
 
@@ -172,7 +172,7 @@ def test_files_of_others_are_kept_unless_they_are_the_same(pair: Path) -> None:
     assert [Path(path).name for path in report.kept] == ["sizes.json"]
     assert (report.same, report.written) == (1, [])
     assert (pair / "sizes.json").read_text() == '{"0000.tar": 7}'
-    assert index_shards(str(pair), force=True).ok
+    assert index_shards(str(pair), restart=True).ok
     assert read(pair, "sizes.json") == {"0000.tar": 8, "0001.tar": 8}
 
 

@@ -158,7 +158,7 @@ def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_tha
     _, commands = fixes(indexed)
     kinds = "--sizes --len --energon --timm"
     removed = [f"{indexed}/{name}" for name in ("0001.tar.idx", "0001_stats.json")]
-    assert commands == [f"wdsflow index {indexed} {kinds} --force", f"rm {' '.join(removed)}"]
+    assert commands == [f"wdsflow index {indexed} {kinds} --restart", f"rm {' '.join(removed)}"]
     unsafe = [each.repair.safe for each in check(str(indexed), level="names", select=["P305"]).findings if each.repair]
     assert unsafe == [False] * 3 + [True]  # split.yaml and dataset.yaml are written again
     assert paste(commands[0], indexed.parent).status == 0

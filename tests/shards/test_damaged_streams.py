@@ -156,5 +156,3 @@ def test_each_command_calls_the_shard_damaged_and_writes_no_wrong_byte(command, 
     assert written <= {*ENTRIES, *other}
     if command in ("filter", "repair", "reshard", "graft"):
         assert written >= set(other)
-
-

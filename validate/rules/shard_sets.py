@@ -37,7 +37,7 @@ class WrongSidecar(Rule):
     twice.
 
     Fix: if a shard is missing by mistake, copy it back. Otherwise write the files again: ``wdsflow index URL... --sizes
-    --len --force``, with an option for each kind of file. Or delete them and give ``--train-num-samples``.
+    --len --restart``, with an option for each kind of file. Or delete them and give ``--train-num-samples``.
     """
 
     code = "P305"
@@ -72,7 +72,7 @@ def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:
         if fact.files:
             # If wdsflow wrote the files, the command also removes those that have no shard.
             ours = is_as_written(fact.folder, "index", IndexLine, fact.files)
-            how = "" if ours else "remove" if fact.problem == "orphaned" else "--force"
+            how = "" if ours else "remove" if fact.problem == "orphaned" else "--restart"
             groups.setdefault((fact.folder, how), []).append(fact)
     return {fact: _fix(folder, how, group) for (folder, how), group in groups.items() for fact in group}
 

@@ -61,5 +61,5 @@ def _show(report: "IndexReport", typed: Typed, urls: list[str]) -> None:
     if report.refused:
         print_lines(*_helps(report, typed))
     if report.kept:
-        print_lines(f"to replace what was kept: {typed.again(force=True)}")
+        print_lines(f"to replace what was kept: {typed.again(restart=True)}")
     sys.exit(0 if report.ok else 1)

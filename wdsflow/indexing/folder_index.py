@@ -102,7 +102,7 @@ class FolderIndex:
             facts = ShardFacts(**line.facts) if line and line.facts else None  # type: ignore[arg-type]
         except (TypeError, ValueError):
             return False
-        if facts is None or not job.identity or self._record.force:
+        if facts is None or not job.identity or self._record.restart:
             return False
         if self._energon is not None:
             if not self._record.is_made_from(tar_index(job.name), job.identity):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 
 from wdsflow.shards.thread_jobs import Begin
-from wdsflow.text.options import OUTPUT, folder, option
+from wdsflow.text.options import folder, option
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +39,12 @@ class IndexOptions:
         "--output",
         "-o",
         metavar="FOLDER",
-        panel=OUTPUT,
         parse=folder,
     )
-    force: bool = option(False, "Index all shards again; replace files that something else wrote.", panel=OUTPUT)
-    jobs: int = option(2, "Shards read at once.", metavar="N", panel=OUTPUT, least=1)
+    restart: bool = option(
+        False,
+        "Index all shards again, and replace files that something else wrote; or read only shards that changed (default).",
+        "--restart/--resume",
+    )
+    jobs: int = option(2, "Shards read at once.", metavar="N", least=1)
     begin: Begin | None = None

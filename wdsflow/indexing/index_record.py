@@ -30,12 +30,12 @@ class IndexRecord(OutputRecord[IndexLine]):
     Args:
         folder: their folder.
         report: gets what became of each.
-        force: also replace files that something else wrote.
+        restart: index all shards again, and replace files that something else wrote.
     """
 
-    def __init__(self, folder: Path, report: IndexReport, *, force: bool) -> None:
+    def __init__(self, folder: Path, report: IndexReport, *, restart: bool) -> None:
         super().__init__(folder, "index", "indexed", IndexLine, _REASONS)
-        self.report, self.force = report, force
+        self.report, self.restart = report, restart
 
     def ours(self, name: str) -> IndexLine | None:
         """Return the line of a file or shard, if the file is as it was written."""
@@ -47,8 +47,8 @@ class IndexRecord(OutputRecord[IndexLine]):
         return found is not None and found.made_from == json.loads(json.dumps(of))
 
     def may_replace(self, name: str) -> bool:
-        """Return whether a file may be written: there is none, it was written here, or ``force`` was given."""
-        return self.force or not (self.folder / name).exists() or self.ours(name) is not None
+        """Return whether a file may be written: there is none, it was written here, or ``restart`` was given."""
+        return self.restart or not (self.folder / name).exists() or self.ours(name) is not None
 
     def put(self, name: str, data: bytes, of: Mapping[str, object]) -> None:
         """Write a file, unless there is one with other contents that something else wrote. Raises OSError."""

@@ -45,7 +45,7 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
 
     Raises:
         ValueError: unknown kinds; urls that match nothing, or cannot have files next to them.
-        PartOfSet: without ``force``, a file about all shards lists others that are still there.
+        PartOfSet: without ``restart``, a file about all shards lists others that are still there.
         Busy: another run works in the folder.
         OSError: a file cannot be written. Finished files are kept, partial ones removed.
     """
@@ -58,11 +58,11 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
     folders = _by_folder(list(dict.fromkeys(expand_existing(urls))), out)
     for folder, shards in folders.items():
         _check_names(folder, shards, kinds)
-    if not options.force:
+    if not options.restart:
         _refuse_part(folders, kinds)
     report = IndexReport()
     for folder, shards in folders.items():
-        with IndexRecord(folder, report, force=options.force) as record:
+        with IndexRecord(folder, report, restart=options.restart) as record:
             record.begin({}, [])
             FolderIndex(shards, kinds, record).run(options.jobs, options.begin)
     report.check()

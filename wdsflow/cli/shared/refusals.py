@@ -307,7 +307,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "RepeatedKeys": lambda _, typed: [f"give them other keys: {typed.again(repeated_keys=None)}"],
     "PartOfSet": lambda error, typed: [
         f"to index all shards: {typed.again(urls=error.folders)}",
-        f"to list only those given: {typed.again(force=True)}",
+        f"to list only those given: {typed.again(restart=True)}",
     ],
     "UnpairedSubset": _about_unpaired,
     "MembersApart": _about_apart,

@@ -181,7 +181,9 @@ class OtherShard(LedgerError):
     """A ledger that was made from another shard, or from one that has changed since."""
 
     def __init__(self, path: Path, url: str) -> None:
-        super().__init__(f"{path} was made from another shard than {url}, or the shard has changed since: measure again")
+        super().__init__(
+            f"{path} was made from another shard than {url}, or the shard has changed since: measure again"
+        )
 
 
 def same_shard(about: About, record: "ShardRecord", path: Path) -> None:
