@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from tests.filtering.commands import Done, pasted, run
@@ -150,16 +149,6 @@ def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_
     done = run("cut", "in", "-o", "out", "--ledger", "scored", *LARGE, "--jobs", 0)
     assert done.status == 2
     assert f"out holds a {kind} with " in done.err
-
-
-def test_an_order_that_was_measured_can_be_run_as_it_is_printed(here):
-    """Of two terms of a tier, the one that drops more samples comes first when that is known."""
-    done = run("filter", "in", "--explain", "--where", "min_side >= 2 and bytes < 2", "--jobs", 0)
-    measure, filtering = done.commands
-    assert pasted(measure).status == 0
-    assert "nothing was kept" in pasted(filtering).out
-    ledger = pq.read_table("kept/_wdsflow/ledger/00000.parquet")
-    assert set(ledger["min_side"].to_pylist()) == {None}
 
 
 def test_a_command_with_any_name_can_be_pasted_into_a_shell(here):

@@ -1,13 +1,12 @@
 """``wdsflow filter``: keep the samples that match a predicate."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
 from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
 from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
 from wdsflow.cli.shared.terminal import shown_as
-from wdsflow.cli.shared.typed import Typed, free
+from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.text.options import OTHER, option
@@ -18,7 +17,6 @@ class PrintOnly:
     """Texts to print instead of a run."""
 
     explain: bool = option(False, "Print the plan, with costs measured on some samples, and exit.")
-    measure: bool = option(False, "With --print-recipe: measure some samples to order the terms.", panel=OTHER)
     print_recipe: bool = option(False, "Print the recipe for these flags, and exit.", panel=OTHER)
     print_schema: bool = option(False, "Print the JSON Schema of recipes, and exit.", panel=OTHER)
 
@@ -49,7 +47,7 @@ def filter(  # noqa: A001 - the name of the command
 
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
-        _print(printing, places, recipe, typed, allow_pipe=options.allow_pipe)
+        _print(printing, places, recipe, allow_pipe=options.allow_pipe)
         return
     shards, out = places.named("" if options.dry_run else "kept")
     need_predicate(recipe)
@@ -63,7 +61,7 @@ def filter(  # noqa: A001 - the name of the command
         show(report, folder, typed)
 
 
-def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, typed: Typed, *, allow_pipe: bool) -> None:
+def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, *, allow_pipe: bool) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
         from wdsflow.filtering.recipe.recipe_file import schema
@@ -74,18 +72,8 @@ def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, typed: Typed, 
         from wdsflow.filtering.pilot_run import explain_plan
 
         shards, _ = places.named()
-        command = typed.again(explain=None, measure=True, print_recipe=True)
-        run = Typed.spell("filter", *shards, out=free(Path("kept")), recipe="recipe.yaml")
-        advice = f"\nto run in this order: {command} > recipe.yaml\nthen: {run}"
-        print(explain_plan(shards, recipe, allow_pipe=allow_pipe, advice=advice))
+        print(explain_plan(shards, recipe, allow_pipe=allow_pipe))
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 
-    if printing.measure:
-        import json
-
-        from wdsflow.filtering.pilot_run import measure
-
-        found = measure(places.named()[0], recipe, allow_pipe=allow_pipe)
-        recipe = replace(recipe, pilot=json.dumps(found.to_json(), sort_keys=True))
     print(printed(recipe), end="")

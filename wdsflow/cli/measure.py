@@ -66,7 +66,7 @@ def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     """Return the recipe. Raises ValueError."""
     from wdsflow.filtering.recipe.recipe_file import merged
 
-    recipe = replace(merged(file, flags), where="", keep=(), near=(), pilot="")
+    recipe = replace(merged(file, flags), where="", keep=(), near=())
     if not recipe.scores and not recipe.hash_images:
         raise Misuse(
             "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of, plan
+from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
@@ -44,21 +44,14 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
     return pilot_of(program.plan.where, rows, {call: cost / count for call, cost in seconds.items()})
 
 
-def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, advice: str = "") -> str:
-    """Return the plan of a run with measured costs, and a better one if the measurement suggests it.
-
-    ``advice``, appended then, explains how to run in that order.
-    """
+def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> str:
+    """Return the plan of a run, with measured costs. Raises ValueError without a predicate."""
     recipe = canonical_recipe(recipe)
     pilot = measure(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     assert program.plan is not None
     priced = [replace(step, cost=sum(pilot.seconds[call] for call in step.calls)) for step in program.plan.steps]
-    text = explain(Plan(program.plan.where, tuple(priced), program.plan.rank), pilot)
-    better = plan(pilot.where, pilot.seconds, pilot.passing, last=frozenset(program.dataset_calls))
-    if better.terms == program.plan.terms:
-        return f"{text}\nmeasured costs and shares give the same order"
-    return f"{text}\n\nin the order by measured costs and shares:\n{explain(better, pilot)}" + advice
+    return explain(Plan(program.plan.where, tuple(priced), program.plan.rank), pilot)
 
 
 def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:

@@ -116,8 +116,6 @@ def _parted(found: str) -> tuple[str, str]:
 
 def _option(name: str, value: object, defaults: Mapping[str, object]) -> str:
     """Return a setting of a recipe as the option that sets it."""
-    if name == "pilot":
-        return "a measured order of terms" if value else "no measured order"
     if name == "precision":
         return f"--precision {value or 'fp32'}"
     option = f"--{name.replace('_', '-')}"

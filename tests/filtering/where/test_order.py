@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
 from wdsflow.filtering.where.evaluate_predicate import judge
 from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.predicate_planner import explain, pilot_from_json, pilot_of, plan
+from wdsflow.filtering.where.predicate_planner import explain, pilot_of, plan
 from wdsflow.filtering.where.values import PENDING, Call
 
 costs = st.fixed_dictionaries({call: st.sampled_from([1e-6, 1e-3, 1.0]) for call in KINDS})
@@ -118,7 +118,6 @@ def test_a_pilot_counts_what_passes_and_explains_the_plan():
     pilot = pilot_of(where, rows, {width: 1e-3, height: 2e-3, blur: 0.5})
     assert pilot.passing == dict(zip(where.terms, [0.5, 0.5, 1.0], strict=True))
     assert pilot.reaching(where.terms[:2]) == 0.25
-    assert pilot_from_json(where, pilot.to_json()) == pilot
     lines = explain(plan(where, pilot.seconds, pilot.passing), pilot).splitlines()
     assert lines[1].split() == ["1", "width", ">", "1", "width", "header", "1", "ms", "50.0%", "100.0%"]
     assert lines[3].split() == ["3", "blur", ">", "1", "blur", "pixels", "500", "ms", "100.0%", "25.0%"]

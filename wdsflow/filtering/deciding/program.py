@@ -16,7 +16,7 @@ from wdsflow.filtering.samples import DROPPED, ShardView, way_of
 from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import RankPercent, score_of
 from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
-from wdsflow.filtering.where.predicate_planner import plan_by
+from wdsflow.filtering.where.predicate_planner import plan
 from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
 from wdsflow.memory.batching.attempt import text_of
 from wdsflow.memory.sizes import parse_size
@@ -175,7 +175,7 @@ class Program:
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
-        self.plan = plan_by(recipe.pilot, self._where, last=late) if self._where else None
+        self.plan = plan(self._where, last=late) if self._where else None
         self.terms = self.plan.terms if self.plan else ()
         self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)

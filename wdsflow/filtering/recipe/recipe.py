@@ -28,7 +28,6 @@ class Recipe:
 
     Attributes:
         stages: stages that run on each sample before it is scored; members that they change are written again.
-        pilot: measurements of some samples, as JSON; they determine the order of the terms.
     """
 
     where: str = option(
@@ -94,7 +93,6 @@ class Recipe:
         "Precision of CLIPs and models of transformers, unless a score sets its own. auto: bf16 on GPUs of compute capability 8.0 or more, otherwise fp32.",
         panel=MODELS,
     )
-    pilot: str = ""
     # A part of the recipe because outcomes must not depend on the machine.
     image_memory: str = option(
         "512MiB", "Memory limit for decoding one image. Larger images are quarantined.", metavar="SIZE", panel=MEMORY

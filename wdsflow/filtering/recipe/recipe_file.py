@@ -163,10 +163,7 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
 
 
 _LISTS = ("keep", "near", "scores")
-_HELP = {
-    "stages": "Stages that run on each sample before it is scored; members that they change are written again.",
-    "pilot": "Measurements of --measure on some samples; they determine the order of the terms.",
-}
+_STAGES = "Stages that run on each sample before it is scored; members that they change are written again."
 
 
 def _model() -> "type[BaseModel]":
@@ -176,7 +173,7 @@ def _model() -> "type[BaseModel]":
     plain, parts = {**Recipe().to_dict(), "precision": Recipe.precision}, dict[str, object]()
     for each in fields(Recipe):
         kind = list[object] if each.name == "stages" else list[str] if each.name in _LISTS else each.type
-        about = each.metadata["option"].help if "option" in each.metadata else _HELP[each.name]
+        about = each.metadata["option"].help if "option" in each.metadata else _STAGES
         parts[each.name] = (kind, Field(default=plain.get(each.name, []), description=about))
     model: type[BaseModel] = create_model("Recipe", __config__=ConfigDict(extra="forbid", strict=True), **parts)
     return model

@@ -1,11 +1,10 @@
-"""The order of terms: cheap scores first, by measurements on a part of the data; scores that cannot decide are skipped.
+"""The order of terms: cheap scores first; scores that cannot decide are skipped.
 
 Terms commute: a sample is kept if all are true, dropped if any is false, and quarantined otherwise. Their order
 affects only the work, and which false term is named. A plan is fixed before the run, and ``settle`` names the term
 at which this plan would have stopped, regardless of how many values are known.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -108,13 +107,6 @@ class Pilot:
         there = sum(count for bits, count in self.passed.items() if bits & mask == mask)
         return there / max(self.samples, 1)
 
-    def to_json(self) -> dict[str, object]:
-        """Return JSON for `pilot_from_json`."""
-        return {
-            "seconds": {str(call): cost for call, cost in self.seconds.items()},
-            "passed": {str(bits): count for bits, count in sorted(self.passed.items())},
-        }
-
 
 def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]) -> Pilot:
     """Return the measurements, given the values of all scores for each sample."""
@@ -122,23 +114,6 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
     for values in rows:
         found[sum(1 << at for at, term in enumerate(where.terms) if term.result(values) is not False)] += 1
     return Pilot(where, dict(seconds), dict(found))
-
-
-def pilot_from_json(where: Where, data: Mapping[str, Mapping[str, float]]) -> Pilot:
-    """Return a stored pilot, for the predicate for which it was measured. Raises KeyError if it lacks a score."""
-    seconds = {call: float(data["seconds"][str(call)]) for call in where.calls}
-    return Pilot(where, seconds, {int(bits): int(count) for bits, count in data["passed"].items()})
-
-
-def plan_by(text: str, where: Where, *, last: Collection[Call] = ()) -> Plan:
-    """Return the plan of a predicate by a pilot as JSON text, by costs of tiers where that is empty. Raises ValueError."""
-    if not text:
-        return plan(where, last=last)
-    try:
-        pilot = pilot_from_json(where, json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise ValueError("the pilot of this recipe was measured for another predicate: measure again") from None
-    return plan(where, pilot.seconds, pilot.passing, last=last)
 
 
 _WIDEST = 60  # characters of a term
