@@ -41,11 +41,6 @@ class Typed:
         """Return the options of the command as flags, such as "--restart"."""
         return {word for each in self._parameters if each.param_type_name == "option" for word in each.opts}
 
-    def words(self, *names: str) -> str:
-        """Return some of the given parameters as words of a command, by their names in Python; "" if none was given."""
-        chosen = [each for each in self._parameters if each.name in names and each.name in self.given]
-        return "".join(f" {word}" for each in chosen for word in _words(each, self.given[each.name]))
-
     def look(self, command: str, *urls: str, **options: object) -> str:
         """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
         return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")
