@@ -22,6 +22,7 @@ COMMANDS = {
     "verify": "Compare shards with their certificate.",
     "inspect": "Show the contents of shards: fields, captions, image sizes.",
     "explain": "Explain a rule, or list all rules.",
+    "pack": "Write shards from a table or a folder of files.",
     "repair": "Write valid shards, with sizes.json and __len__ next to them.",
     "filter": "Keep the samples that match a predicate.",
     "measure": "Compute scores of all samples.",
