@@ -25,6 +25,7 @@ FLOORS = {
     "wdsflow.pieces": 2,
     "wdsflow.records": 2,
     "wdsflow.scan": 2,
+    "wdsflow.table_files": 2,
     "wdsflow.mapping": 2,
     "wdsflow.stages": 2,
     "wdsflow.readers": 3,
@@ -35,6 +36,7 @@ FLOORS = {
     "wdsflow.validate": 5,
     "wdsflow.filtering": 5,
     "wdsflow.training": 6,
+    "wdsflow.packing": 6,
     "wdsflow.reshaping": 6,
     "wdsflow.cli": 7,
 }

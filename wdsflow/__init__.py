@@ -22,6 +22,7 @@ __all__ = [
     "get_data",
     "index_shards",
     "measure_shards",
+    "pack_shards",
     "repair_shards",
     "trace",
 ]
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, measure_shards
     from wdsflow.indexing import index_shards
     from wdsflow.mapping import bounded_map
+    from wdsflow.packing import pack_shards
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
     from wdsflow.training.torch_feed import Source, feed
@@ -45,6 +47,7 @@ else:
             **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
             "bounded_map": "mapping",
             "index_shards": "indexing",
+            "pack_shards": "packing",
             "repair_shards": "repair",
         },
     )

@@ -121,6 +121,26 @@ def layouts(folder: Path, scenes: list[Scene]) -> None:
     _write_tar(folder / "audio.tar", _with_captions(sounds, numbered))
 
 
+def photos(folder: Path, scenes: list[Scene]) -> None:
+    """Write no shards but what they are made of, next to the folder: images with a table, and folders of classes.
+
+    Of the table, a row names a missing file, one a page of HTML, and one has no caption.
+    """
+    images, flags = folder.parent / "photos", folder.parent / "flags"
+    (images / "img").mkdir(parents=True)
+    rows = []
+    for number, scene in enumerate(scenes):
+        path = f"img/{number:03d}.jpg"
+        rows.append({"image": path, "caption": scene.caption, "id": f"photo.{number}", "licence": "CC0"})
+        (images / path).write_bytes(b"<html>404</html>" if number == 7 else scene.jpeg)
+        group = flags / ("left" if number % 2 else "right") / f"{number:03d}.jpg"
+        group.parent.mkdir(parents=True, exist_ok=True)
+        group.write_bytes(scene.jpeg)
+    (images / "img/003.jpg").unlink()
+    rows[12]["caption"] = ""
+    (images / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def _with_captions(files: Iterable[Member], numbered: list[tuple[int, Scene]]) -> Iterator[Member]:
     for (number, scene), (field, data) in zip(numbered, files, strict=True):
         yield f"{number:03d}.{field}", data

@@ -16,7 +16,7 @@ from huggingface_hub import HfFileSystem, constants
 from tests.cli.commands import report, run
 from tests.filtering.shards import write_shards
 from tests.hub_server import TOKEN, hub_server
-from wdsflow.shards.shard_identity import input_identity, stored
+from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source import http as faults
 from wdsflow.shards.source import hub as urls_of_hub
 from wdsflow.shards.source.base import SourceError
@@ -150,12 +150,12 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
     url, data = "hf://datasets/org/marked/a.tar", files["set/00000.tar"]
     server.commit("datasets/org/marked", {"a.tar": data})
     clear(server)
-    before = stored(url), input_identity(url)
-    assert before[1] == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    before = input_identity(url)
+    assert before == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     server.commit("datasets/org/marked", {"a.tar": data, "README.md": b"new"})
-    assert (stored(url), input_identity(url)) == before
+    assert input_identity(url) == before
     server.commit("datasets/org/marked", {"a.tar": files["set/00001.tar"]})
-    assert stored(url) != before[0]
+    assert input_identity(url) != before
     assert not server.storage.asked
     assert not any("/tree/" in asked.path for asked in server.log.asked)
     assert set(input_identity("hf://buckets/org/bucket/set/00000.tar")) == {"size", "xet_hash"}
@@ -257,7 +257,7 @@ def test_an_object_of_a_bucket_that_is_replaced_is_never_read_as_one(hub):
 
 def test_a_hub_out_of_reach_is_named(hub, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    for ask in (open_source, stored):
+    for ask in (open_source, input_identity):
         with pytest.raises(SourceError, match=r"the hub cannot be reached .*HF_ENDPOINT"):
             ask(f"{SET}/set/00000.tar")
     with pytest.raises(NoShards) as caught:

@@ -16,8 +16,9 @@ import xxhash
 from tests.shards.archives import JPEG, folder, read_tar, tar_bytes, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import measure_shards
-from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch, TableError
+from wdsflow.reshaping.graft.graft_errors import AmbiguousJoin, ContradictedJoin, NoMatch
 from wdsflow.reshaping.graft.run_graft import graft_shards
+from wdsflow.table_files.errors import TableError
 
 CAPTIONS = ["plain", 'with "quotes", commas', "two\nlines\r\n", "nul \0 in it", "ünï ☃ 😀", " ", "x" * 200_000]
 

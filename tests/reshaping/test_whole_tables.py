@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.golden_file import check_text
-from wdsflow.reshaping.graft.graft_errors import NoTable, TableError
 from wdsflow.reshaping.graft.join_on import WrongJoin, join_query, join_text, parse_on, parse_set
 from wdsflow.reshaping.graft.set_json import BrokenJson, set_in_json
 from wdsflow.reshaping.graft.table_rows import find_table
+from wdsflow.table_files.errors import NoTable, TableError
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_tables.txt"
 FILES = {

@@ -31,7 +31,7 @@ _AT_A_TIME = 8  # requests
 _UPLOADS = 2  # at a time: one holds up to 100 MB of a file
 _PULLED = frozenset((".json", ".jsonl", ".parquet"))
 # Folders inside that only a run in progress needs.
-_SCRATCH = frozenset(("spool", "resolved", "graft", "reshard-scratch"))
+_SCRATCH = frozenset(("spool", "resolved", "graft", "pack-scratch", "reshard-scratch"))
 _LINES = ".lines"
 
 

@@ -16,7 +16,9 @@ from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
-    from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoColumn, NoMatch
+    from wdsflow.packing.layouts import WhichColumn
+    from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
+    from wdsflow.table_files.errors import NoColumn, NoTable
 
 
 def _about_apart(_: Exception, typed: Typed) -> list[str]:
@@ -45,6 +47,9 @@ def _no_match(error: "NoMatch", typed: Typed) -> NoReturn:
 
 def _other_columns(error: "NoColumn", typed: Typed) -> str:
     """Return the command with existing columns of similar names; "" if a column has none."""
+    if typed.name == "pack":
+        changed = {name: near for name in ("image", "caption", "key") if (near := _near_column(error, typed, name))}
+        return f"such as: {typed.again(**changed)}" if changed else ""
     from wdsflow.reshaping.graft.join_on import parse_on, parse_set
 
     wanted = parse_on(typed.given["on"]).column
@@ -57,6 +62,27 @@ def _other_columns(error: "NoColumn", typed: Typed) -> str:
     on = typed.given["on"] if names[wanted] == wanted else f"{typed.given['on'].partition('=')[0]}={names[wanted]}"
     fields = [f"{text.partition('=')[0]}={names[text.partition('=')[2]]}" for text in typed.given["fields"]]
     return f"such as: {typed.again(on=on, fields=fields)}"
+
+
+def _about_no_table(error: "NoTable", typed: Typed) -> Iterator[str]:
+    if error.near and "tables" in typed.given:
+        tables = [error.near if each == error.named else each for each in typed.given["tables"]]
+        yield f"such as: {typed.again(tables=tables)}"
+    elif error.near:
+        yield f"such as: {typed.again(table=error.near)}"
+
+
+def _near_column(error: "NoColumn", typed: Typed, name: str) -> str:
+    """Return an existing column with a name like the one that an option of pack has; "" if it needs none."""
+    return error.near(error.column) if typed.given.get(name) == error.column != error.near(error.column) else ""
+
+
+def _about_which_column(error: "WhichColumn", typed: Typed) -> Iterator[str]:
+    """Yield the command with each of the columns that could be meant."""
+    for column in error.columns[:3]:
+        yield f"such as: {typed.again(**{error.option: column})}"
+    if error.option == "caption":
+        yield f"for none: {typed.again(caption='')}"
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
@@ -315,7 +341,8 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
     "ContradictedJoin": _about_contradiction,
     "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
-    "NoTable": lambda error, typed: [f"such as: {typed.again(table=error.near)}" if error.near else ""],
+    "NoTable": _about_no_table,
+    "WhichColumn": _about_which_column,
     "TableError": lambda error, _: error.advice,
     "WrongJoin": lambda error, typed: (
         [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []

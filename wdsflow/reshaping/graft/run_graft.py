@@ -18,10 +18,11 @@ from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
+from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
-from .graft_errors import ContradictedJoin, NoColumn, TableError, no_match, refuse_ambiguous
+from .graft_errors import ContradictedJoin, no_match, refuse_ambiguous
 from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set

@@ -1,45 +1,33 @@
 """The rows of a table in a file of any kind, in batches: Parquet, CSV, JSON lines, or the ledger of a run."""
 
-import csv
 import glob
-import io
-import json
 import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import expand_braces, natural, output_names
-from wdsflow.shards.source.base import Source, SourceError, place_of
-from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.base import SourceError, place_of
+from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 from wdsflow.tables import name
-from wdsflow.text.shell import quote_path
-from wdsflow.text.words import how_many
 
-from .graft_errors import NoColumn, NoTable, TableError
 from .join_on import JoinOn, join_query, join_text
 
 if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take longer to load than all others together
-    from _typeshed import WriteableBuffer
     from pyarrow import DataType
     from pyarrow.parquet import ParquetFile
 
     from wdsflow.filtering.run_folder import ShardRecord
 
-_KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
-_PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
-_LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
 _LARGE_ROWS = 2 << 10  # mean bytes of a row: DuckDB sorts the rows that it reads
 _FIRST = 1000  # lines that are searched for names of columns
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
 Columns = Sequence[str]
@@ -68,8 +56,8 @@ class TableFiles:
         if self.kind in {"parquet", "ledger"}:
             return list(_parquet(path).schema_arrow.names)
         if self.kind == "jsonl":
-            return list(dict.fromkeys(name for row, _ in islice(_objects(path), _FIRST) for name in row))
-        return next((row for row, _ in _cells(path, self.kind)), [])
+            return list(dict.fromkeys(name for row, _ in islice(json_objects(path), _FIRST) for name in row))
+        return next((row for row, _ in csv_cells(path, self.kind)), [])
 
     def text(self, path: Path) -> str:
         """Return the path of a file of text whose first line has the names of columns; "" of another."""
@@ -113,7 +101,7 @@ class TableFiles:
         if self.kind in {"parquet", "ledger"}:
             return self._of_parquet(path, on, columns)
         if self.kind == "jsonl":
-            found = _objects(path)
+            found = json_objects(path)
             return _in_batches(
                 (join_text(row.get(on.column), on.kind), tuple(map(row.get, columns)), size) for row, size in found
             )
@@ -221,17 +209,6 @@ def find_table(given: str | Path) -> TableFiles:
     return TableFiles(str(kinds.pop()), files)
 
 
-def kind_of(path: Path) -> str | None:
-    """Return the kind of a table by its name, None if it is not a table.
-
-    >>> kind_of(Path("a.csv.gz")), kind_of(Path("b.NDJSON")), kind_of(Path("c.txt"))
-    ('csv', 'jsonl', None)
-    """
-    plain = _PACKED.sub("", path.name)
-    kind = _KINDS.get(plain.rpartition(".")[2].lower())
-    return None if kind == "parquet" and plain != path.name else kind
-
-
 def _ledger(folder: Path) -> TableFiles:
     from wdsflow.filtering.run_folder import Layout, records_in_order
 
@@ -276,7 +253,7 @@ def _parquet(path: Path) -> "ParquetFile":
 
 
 def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-    rows = _cells(path, kind)
+    rows = csv_cells(path, kind)
     names = next(rows, ([], 0))[0]
     if not names:
         return
@@ -299,85 +276,3 @@ def _in_batches(rows: Iterable[tuple[str | None, tuple[object, ...], int]]) -> I
             joins, values, total = [], [], 0
     if joins:
         yield joins, values
-
-
-def _objects(path: Path) -> Iterator[tuple[dict[str, object], int]]:
-    """Yield the objects of JSON lines, and their sizes. Raises TableError."""
-    with _opened(path) as stream:
-        number = 0
-        while line := stream.readline(_LONGEST + 1):
-            number += 1
-            if len(line) > _LONGEST:
-                raise TableError(f"{path}, line {number:,} has more than {_LONGEST >> 20} MiB")
-            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if not text.strip():
-                continue
-            try:
-                row = json.loads(text) if _LONG_INTEGER.search(text) else parse_json(text)
-            except (ValueError, RecursionError) as error:
-                raise TableError(f"{path}, line {number:,} is not JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise TableError(f"{path}, line {number:,} is not an object of JSON")
-            yield row, len(line)
-
-
-def _cells(path: Path, kind: str) -> Iterator[tuple[list[str], int]]:
-    """Yield the rows of a CSV file, the names first, and their sizes. Raises TableError."""
-    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
-    with _opened(path) as stream:
-        # Invalid UTF-8 becomes lone surrogates: such a value is reported when it is used.
-        text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-        rows = csv.reader(text, delimiter="\t" if kind == "tsv" else ",", strict=True)
-        width = 0
-        try:
-            for row in rows:
-                width = width or len(row)
-                if row and len(row) != width:
-                    found = f"{how_many(len(row), 'field')} instead of {width:,}"
-                    raise _csv_error(path, rows.line_num, f" has {found}: is a quote or a comma missing?")
-                if row:
-                    yield row, sum(map(len, row))
-        except csv.Error as error:
-            raise _csv_error(path, rows.line_num, f": {error}: is a quote missing?") from None
-
-
-def _csv_error(path: Path, line: int, what: str) -> TableError:
-    look = [] if _PACKED.search(path.name) else [f"to see it: sed -n {line}p {quote_path(str(path))}"]
-    return TableError(f"{path}, line {line:,}{what}", *look)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file is truncated."""
-    try:
-        source = open_source(str(path))
-    except SourceError as error:
-        raise TableError(f"{path} cannot be read: {error}") from None
-    with source:
-        yield io.BufferedReader(_Stream(source, path), 1 << 20)
-        if source.damage:
-            raise TableError(f"{path} is damaged: {source.damage}")
-
-
-class _Stream(io.RawIOBase):
-    """A source as a stream."""
-
-    def __init__(self, source: Source, path: Path) -> None:
-        self._source, self._path, self._at = source, path, 0
-
-    def readable(self) -> bool:
-        """Return true."""
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        """Fill a buffer; returns 0 at the end. Raises TableError."""
-        try:
-            room = memoryview(buffer)
-            data = self._source.read_at(self._at, len(room))
-            if not data and self._source.lift():
-                data = self._source.read_at(self._at, len(room))
-        except SourceError as error:
-            raise TableError(f"{self._path} cannot be read: {error}") from None
-        room[: len(data)] = data
-        self._at += len(data)
-        return len(data)

@@ -1,0 +1,114 @@
+"""The command line of ``wdsflow pack``, also where everything is in an object store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_lines
+from tests.printed.pasted import run
+
+USUAL = """\
+t.jsonl: columns: files in image, captions in caption
+rows: 5 in = 3 samples + 2 left out
+  left out: 1 x missing file
+    t.jsonl, row 2, column image: 'img/1.jpg'
+  left out: 1 x no caption
+    t.jsonl, row 3, column caption: it is empty
+  all of them: out/_wdsflow/pack-left-out.jsonl
+3 samples in 2 shards of 1 to 2, 13 kB, in out
+next: wdsflow validate out
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    rows = usual_rows(write_images(tmp_path, 5))
+    (tmp_path / "img/1.jpg").unlink()
+    rows[2]["caption"] = None
+    write_lines(tmp_path / "t.jsonl", rows)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_report_accounts_for_every_row_and_the_status_is_that_of_damage(folder: Path):
+    done = run(["pack", "t.jsonl", "-o", "out", "--samples", "2"], folder)
+    assert (done.status, done.out) == (1, USUAL)
+    lines = Path("t.jsonl").read_text().splitlines(keepends=True)
+    Path("t.jsonl").write_text("".join([lines[0], *lines[2:]]))
+    done = run(["pack", "t.jsonl", "-o", "new", "--samples", "2"], folder)
+    assert (done.status, "1 left out" in done.out) == (0, True)
+
+
+def test_a_dry_run_writes_nothing_and_prints_the_command_that_does(folder: Path):
+    before = sorted(folder.rglob("*"))
+    done = run(["pack", "t.jsonl", "-o", "out", "--dry-run"], folder)
+    assert done.status == 1
+    assert "would be 3 samples in 1 shard of 3, 12 kB\n" in done.out
+    assert "nothing was written; to write it: wdsflow pack t.jsonl -o out\n" in done.out
+    assert sorted(folder.rglob("*")) == before
+
+
+REFUSED = {
+    "pack t.jsonl -o out --image imgae": [
+        "has no column 'imgae'",
+        "such as: wdsflow pack t.jsonl -o out --image image",
+    ],
+    "pack t.jsonl -o out --key no_such": ["has no column 'no_such'", "it has image, caption, id, width"],
+    "pack two.jsonl -o out": [
+        "several columns could hold captions: caption, text",
+        "wdsflow pack two.jsonl -o out --caption text",
+    ],
+    "pack odd.jsonl -o out": ["which column holds images or videos? It has words, photo_file", "--image photo_file"],
+    "pack t.json -o out": ["there is no table t.json", "such as: wdsflow pack t.jsonl -o out"],
+    "pack t.jsonl -o out --samples 2 --size 1GB": ["--samples and --size both decide"],
+    "pack t.jsonl -o out --size 1G": ["has two meanings"],
+    "pack t.jsonl -o out --root none": ["there is no folder none; --root names"],
+    "pack '' -o out": ["the table has no name"],
+}
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_a_refusal_names_what_is_there_and_a_command(folder: Path, typed):
+    write_lines(folder / "two.jsonl", [{"image": "img/0.jpg", "caption": "a", "text": "b"}])
+    write_lines(folder / "odd.jsonl", [{"words": "a", "photo_file": "img/0.jpg"}])
+    words = typed.replace("''", "\0").split()
+    done = run([word.replace("\0", "") for word in words], folder)
+    assert done.status == 2
+    assert done.out == ""
+    for text in REFUSED[typed]:
+        assert text in done.errors
+    assert not Path("out").exists()
+
+
+@pytest.mark.deep
+def test_a_table_its_files_and_the_shards_may_be_in_an_object_store(folder: Path, monkeypatch):
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    import fsspec
+
+    from tests.servers import put, s3_server, use_s3
+
+    with s3_server() as (url, port, _), monkeypatch.context() as patch:
+        use_s3(patch, url, folder)
+        put(port, "bucket", b"")
+        system = fsspec.filesystem("s3")
+        for path in ("t.jsonl", *(f"img/{n}.jpg" for n in (0, 2, 3, 4))):
+            system.pipe(f"bucket/set/{path}", Path(path).read_bytes())
+        done = run(["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder)
+        assert done.status == 1
+        assert "left out: 1 x missing file\n    s3://bucket/set/t.jsonl, row 2, column image: " in done.out
+        assert "in s3://bucket/out\n" in done.out
+        system.invalidate_cache()
+        there = {name.rpartition("/")[2]: system.cat_file(name) for name in system.find("bucket/out")}
+        again = run(["pack", "s3://bucket/set/t.jsonl", "-o", "s3://bucket/out", "--samples", "2"], folder)
+        assert "(2 shards done before)" in again.out
+        local = run(["pack", "s3://bucket/set/t.jsonl", "-o", "local", "--samples", "2"], folder)
+        assert local.status == 1
+        tree = run(["pack", "s3://bucket/set/img", "-o", "tree"], folder)
+        assert tree.status == 0
+    assert json.loads(there["sizes.json"]) == {"00000.tar": 1, "00001.tar": 2}
+    assert {name: there[name] for name in ("00000.tar", "00001.tar")} == {
+        path.name: path.read_bytes() for path in Path("local").glob("*.tar")
+    }
+    assert [sample["jpg"] for sample in packed(Path("tree")).values()] == [jpeg(n) for n in (0, 2, 3, 4)]

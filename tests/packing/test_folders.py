@@ -1,0 +1,119 @@
+"""Folders and zips without a table."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packing.tables import jpeg, packed
+from wdsflow.packing.run_pack import pack_shards
+from wdsflow.table_files.errors import TableError
+
+PAIRS = {
+    "a/0.jpg": jpeg(0),
+    "a/0.txt": b"zero",
+    "a/0.json": b'{"n": 0}',
+    "a/1.v2.jpg": jpeg(1),
+    "a/1.v2.txt": b"one",
+    "a/2.jpg": jpeg(2),
+    "a/3.jpg": jpeg(3),
+    "a/3.txt": b" \n",
+    "a/4.txt": b"no image",
+    "a/5.jpg": b"<html>",
+    "a/5.txt": b"five",
+    "a/6.jpg": jpeg(6),
+    "a/6.txt": b"\xff\xfe",
+    "a/7.jpg": jpeg(7),
+    "a/7.txt": b"seven",
+    "a/7.json": b"{",
+    "a/.DS_Store": b"x",
+    "__MACOSX/a/._0.jpg": b"x",
+    "README.md": b"# words",
+}
+LEFT_OUT = {
+    "no caption": 2,
+    "no image": 1,
+    "not an image or video": 1,
+    "caption that is not text": 1,
+    "json that is not JSON": 1,
+}
+
+
+def write_tree(root: Path, files: dict[str, bytes], *, zipped: bool) -> str:
+    if zipped:
+        with zipfile.ZipFile(root / "all.zip", "w", zipfile.ZIP_DEFLATED) as file:
+            for name, data in files.items():
+                file.writestr(name, data)
+        return str(root / "all.zip")
+    for name, data in files.items():
+        path = root / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return str(root / "tree")
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_of_one_name_are_a_sample(tmp_path: Path, zipped):
+    report = pack_shards(write_tree(tmp_path, PAIRS, zipped=zipped), tmp_path / "out")
+    assert packed(tmp_path / "out") == {
+        "a/0": {"jpg": jpeg(0), "txt": b"zero", "json": b'{"n": 0}'},
+        "a/1_v2": {"jpg": jpeg(1), "txt": b"one"},
+    }
+    assert (report.rows, report.samples, dict(report.left_out)) == (8, 2, LEFT_OUT)
+    assert report.tables[0][1] == (
+        "files with the same name, images with txt; 3 files ignored: macosx, not-a-sample, system-file"
+    )
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_folders_of_images_alone_are_classes(tmp_path: Path, zipped):
+    files = {f"{name}/{n}.jpg": jpeg(n) for name in ("dog", "cat", "eel") for n in range(3)}
+    report = pack_shards(write_tree(tmp_path, files, zipped=zipped), tmp_path / "out")
+    found = packed(tmp_path / "out")
+    assert list(found) == [f"{name}/{n}" for name in ("cat", "dog", "eel") for n in range(3)]
+    assert [int(sample["cls"]) for sample in found.values()] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert json.loads(found["dog/1"]["json"]) == {"class": "dog"}
+    assert report.tables[0][1] == "3 folders of classes, numbered in cls by name"
+
+
+def test_images_and_texts_may_be_in_folders_of_their_own(tmp_path: Path):
+    files = {f"images/{n}.jpg": jpeg(n) for n in range(3)} | {f"labels/{n}.txt": b"%d" % n for n in range(3)}
+    pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
+    assert packed(tmp_path / "out") == {str(n): {"jpg": jpeg(n), "txt": b"%d" % n} for n in range(3)}
+
+
+def test_images_without_anything_else_are_samples(tmp_path: Path):
+    files = {f"{n}.png": jpeg(n, "PNG") for n in range(3)}
+    pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
+    assert packed(tmp_path / "out") == {str(n): {"png": jpeg(n, "PNG")} for n in range(3)}
+
+
+def test_a_table_may_name_files_of_a_zip(tmp_path: Path):
+    files = {f"i/{n}.jpg": jpeg(n) for n in range(2)}
+    archive = write_tree(tmp_path, files, zipped=True)
+    names = ["i/0.jpg", "./i/1.jpg", "i/2.jpg", "../i/0.jpg", "/i/0.jpg"]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"image": name, "caption": "x"}) + "\n" for name in names))
+    report = pack_shards(str(tmp_path / "t.jsonl"), tmp_path / "out", root=archive)
+    assert dict(report.left_out) == {"outside of the root": 2, "missing file": 1}
+    assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(0), jpeg(1)]
+
+
+def test_a_damaged_entry_of_a_zip_is_left_out(tmp_path: Path):
+    archive = Path(write_tree(tmp_path, {f"{n}.jpg": jpeg(n) * 500 for n in range(3)}, zipped=True))
+    data = bytearray(archive.read_bytes())
+    data[data.index(b"1.jpg") + 30] ^= 255
+    archive.write_bytes(data)
+    report = pack_shards(str(archive), tmp_path / "out")
+    assert dict(report.left_out) == {"file that cannot be read": 1}
+    assert list(packed(tmp_path / "out")) == ["0", "2"]
+
+
+def test_a_folder_without_images_and_one_that_holds_the_output_are_refused(tmp_path: Path):
+    tree = write_tree(tmp_path, {"a.txt": b"x"}, zipped=False)
+    with pytest.raises(TableError, match="holds no table, and no image or video"):
+        pack_shards(tree, tmp_path / "out")
+    (tmp_path / "tree/b.jpg").write_bytes(jpeg())
+    with pytest.raises(ValueError, match="which is packed: choose a folder outside of it"):
+        pack_shards(tree, tmp_path / "tree/out")
+    assert not (tmp_path / "tree/out").exists()

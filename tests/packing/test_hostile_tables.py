@@ -1,0 +1,177 @@
+"""Tables that are wrong in every way: each row is packed, or named with its column; nothing half written looks whole."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.packing.tables import jpeg, packed, write_images, write_lines
+from wdsflow.packing.run_pack import pack_shards
+from wdsflow.packing.write_shard import write_shard
+from wdsflow.table_files.errors import TableError
+
+GOOD = {"image": "img/0.jpg", "caption": "good"}
+ROWS = {  # of one row: its value, the reason, and what is said
+    "..": ("image", "../outside.jpg", "outside of the root", "'../outside.jpg' is not in "),
+    ".. through a folder": ("image", "img/../../outside.jpg", "outside of the root", "is not in "),
+    "absolute": ("image", "/etc/passwd", "outside of the root", "--root names the folder"),
+    "link that leaves": ("image", "img/out.jpg", "outside of the root", "'img/out.jpg' is not in "),
+    "link of a folder that leaves": ("image", "img/up/outside.jpg", "outside of the root", "is not in "),
+    "link to itself": ("image", "img/loop.jpg", "missing file", "symbolic links"),
+    "missing": ("image", "img/none.jpg", "missing file", "'img/none.jpg'"),
+    "below a file": ("image", "img/0.jpg/x", "missing file", "'img/0.jpg/x'"),
+    "a folder": ("image", "img", "missing file", "'img' is a folder"),
+    "a pipe": ("image", "img/fifo", "missing file", "special file"),
+    "too long": ("image", "x" * 5000, "missing file", "too long"),
+    "NUL": ("image", "img/\0.jpg", "not a path", "has a NUL"),
+    "url": ("image", "https://host/a.jpg", "not a path", "is a url"),
+    "number": ("image", 7, "not a path", "7 is a number"),
+    "object": ("image", {"url": 7, "path": 8}, "not a path", "is an object"),
+    "list with a hole": ("image", ["img/0.jpg", None], "not a path", "empty item"),
+    "nothing": ("image", None, "no image", "it is empty"),
+    "empty list": ("image", [], "no image", "it is empty"),
+    "text": ("image", "img/page.jpg", "not an image or video", "begins with b'<html>'"),
+    "empty file": ("image", "img/empty.jpg", "not an image or video", "it is empty"),
+    "one of a list": ("image", ["img/0.jpg", "img/page.jpg"], "not an image or video", "<html>"),
+    "10 MB caption": ("caption", "x" * (10 << 20), "caption longer than 1 MiB", "10,485,760 bytes"),
+    "caption of numbers": ("caption", [1, 2], "caption that is not text", "1 is a number"),
+    "caption of half a pair": ("caption", "\ud800", "caption that is not text", "is not UTF-8"),
+    "blank caption": ("caption", " \n", "no caption", "it is empty"),
+    "no key": ("id", "", "no key", "it is empty"),
+    "key of a list": ("id", ["a"], "key that is not text", "['a'] is a list"),
+    "key of another row": ("id", "same", "repeated key", "'same', as row 1"),
+    "key that becomes that of another row": ("id", "same\u202e", "repeated key", "'same_', as row 2"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    write_images(root, 3)
+    (tmp_path / "outside.jpg").write_bytes(jpeg())
+    (root / "img/out.jpg").symlink_to(tmp_path / "outside.jpg")
+    (root / "img/up").symlink_to(tmp_path)
+    (root / "img/loop.jpg").symlink_to("loop.jpg")
+    (root / "img/page.jpg").write_bytes(b"<html>")
+    (root / "img/empty.jpg").touch()
+    os.mkfifo(root / "img/fifo")
+    return root
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
+    column, value, reason, message = ROWS[name]
+    rows = [
+        {**GOOD, "id": "same"},
+        {**GOOD, "id": "same_"},
+        {**GOOD, "id": "other", column: value},
+        {**GOOD, "id": "last"},
+    ]
+    report = pack_shards(write_lines(folder / "t.jsonl", rows), folder.parent / "out", key="id")
+    assert (report.rows, report.samples, dict(report.left_out)) == (4, 3, {reason: 1})
+    assert list(packed(folder.parent / "out")) == ["same", "same_", "last"]
+    assert f"t.jsonl, row 3, column {column}: " in str(report)
+    assert message in str(report)
+    listed = (folder.parent / "out/_wdsflow/pack-left-out.jsonl").read_text().splitlines()
+    (facts,) = map(json.loads, listed)
+    assert (facts["row"], facts["column"], facts["reason"]) == (3, column, reason)
+    assert message in facts["detail"]
+    tried = pack_shards(str(folder / "t.jsonl"), folder.parent / "none", key="id", dry_run=True)
+    assert (tried.rows, tried.samples, dict(tried.left_out)) == (4, 3, {reason: 1})
+    assert not (folder.parent / "none").exists()
+
+
+GOOD_ROWS = {
+    "lists of 100 images": {"image": ["img/0.jpg", "img/1.jpg"] * 50},
+    "unicode keys": {"id": "Étoile/日本 ü"},
+    "a link that stays": {"image": "img/inside.jpg"},
+    ".. that stays": {"image": "img/../img/1.jpg"},
+    "a caption of lines": {"caption": "a\nb\0"},
+    "a value that JSON lacks": {"more": 1 << 80},
+    "several captions": {"caption": [" ", "second"]},
+}
+
+
+@pytest.mark.parametrize("name", GOOD_ROWS)
+def test_odd_rows_that_are_right_are_packed(folder: Path, name):
+    (folder / "img/inside.jpg").symlink_to("2.jpg")
+    row = {**GOOD, "id": "a", **GOOD_ROWS[name]}
+    report = pack_shards(write_lines(folder / "t.jsonl", [row]), folder.parent / "out", key="id")
+    assert (report.samples, dict(report.left_out)) == (1, {})
+    ((key, sample),) = packed(folder.parent / "out").items()
+    assert key == row["id"]
+    assert len([each for each in sample if each.endswith("jpg")]) == (100 if isinstance(row["image"], list) else 1)
+    assert sample["txt"] == (row["caption"] if isinstance(row["caption"], str) else "second").encode()
+    assert json.loads(sample["json"]) == {key: value for key, value in row.items() if key != "caption"}
+
+
+def test_absolute_paths_below_the_root_and_another_root(folder: Path):
+    rows = [{**GOOD, "image": str(folder / "img/1.jpg")}, {**GOOD, "image": str(folder.parent / "outside.jpg")}]
+    table = write_lines(folder / "t.jsonl", rows)
+    assert dict(pack_shards(table, folder.parent / "a").left_out) == {"outside of the root": 1}
+    assert dict(pack_shards(table, folder.parent / "b", root=str(folder.parent)).left_out) == {}
+    with pytest.raises(TableError, match="there is no folder nowhere"):
+        pack_shards(table, folder.parent / "c", root="nowhere")
+
+
+BROKEN = {
+    "empty.jsonl": ("", "empty.jsonl has no rows"),
+    "blank.csv": ("\n", "blank.csv has no rows"),
+    "header.csv": ("image,caption\n", "header.csv has no rows"),
+    "cut.jsonl": ('{"image": "img/0.jpg", "caption": "x"}\n{"image": "im', "cut.jsonl, line 2 is not JSON"),
+    "list.jsonl": ("[1, 2]\n", "list.jsonl, line 1 is not an object of JSON"),
+    "wide.csv": ("image,caption\nimg/0.jpg,a\nimg/0.jpg,a,b\n", "wide.csv, line 3 has 3 fields instead of 2"),
+    "quote.csv": ('image,caption\nimg/0.jpg,"a\n', "quote.csv, line 2"),
+    "cut.json": ('[{"image": "img/0.jpg", "caption": "x"}, {"image"', "cut.json, row 2 is not JSON"),
+    "no.parquet": ("PAR1", "no.parquet is not a Parquet file"),
+    "no.zip": ("PK", "no.zip is not a zip"),
+    "t.xlsx": ("x", "t.xlsx: its kind is not known: tables end in"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_is_no_table_is_refused_with_its_line(folder: Path, name):
+    text, message = BROKEN[name]
+    (folder / name).write_text(text)
+    with pytest.raises((TableError, OSError)) as error:
+        pack_shards(str(folder / name), folder.parent / "out")
+    assert message in str(error.value)
+    assert not (folder.parent / "out").exists()
+
+
+def test_a_row_without_a_newline_is_a_row(folder: Path):
+    (folder / "t.jsonl").write_text(json.dumps(GOOD))
+    (folder / "t.csv").write_text("image,caption\nimg/0.jpg,good")
+    for number, name in enumerate(("t.jsonl", "t.csv")):
+        assert pack_shards(str(folder / name), folder.parent / str(number)).samples == 1
+
+
+def test_if_every_row_is_left_out_nothing_is_written(folder: Path):
+    for number, image in enumerate(("img/none.jpg", "img/page.jpg")):
+        out = folder.parent / str(number)
+        report = pack_shards(write_lines(folder / "t.jsonl", [{**GOOD, "image": image}] * 3), out)
+        assert (report.samples, report.left_out.total(), report.damaged) == (0, 3, 3)
+        assert list(out.glob("*.tar")) == []
+        assert not (out / "sizes.json").exists()
+        assert "no samples: nothing written" in str(report)
+
+
+def test_a_file_that_changes_while_it_is_packed_ends_the_run(folder: Path, monkeypatch):
+    def later(job, *rest):
+        if job.target.name == "00001.tar":
+            (folder / "img/1.jpg").write_bytes(jpeg(7) * 2)
+        return write_shard(job, *rest)
+
+    rows = [{**GOOD, "image": f"img/{n}.jpg"} for n in range(3)]
+    table, out = write_lines(folder / "t.jsonl", rows), folder.parent / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("wdsflow.packing.run_pack.write_shard", later)
+        with pytest.raises(OSError, match="changed while it was read"):
+            pack_shards(table, out, samples=1, jobs=1)
+    assert not (out / "00001.tar").exists()
+    assert not (out / "sizes.json").exists()
+    report = pack_shards(table, out, samples=1)
+    assert report.resumed >= 1
+    assert report.samples == 3
+    assert packed(out)["00000001"]["jpg"] == jpeg(7) * 2

@@ -1,0 +1,84 @@
+"""Packs that are killed, or whose rows change: the same command again gives the bytes of one that was not.
+
+``WDSFLOW_KILLS=100`` kills more often.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.filtering.shards import digests
+from tests.killed import killed_again_and_again
+from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_lines
+from wdsflow.packing.run_pack import pack_shards
+from wdsflow.records.refusals import OtherOptions
+
+MODULES = ["wdsflow.packing.run_pack", "wdsflow.packing.write_shard", "xxhash", "orjson", "duckdb", "numpy"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """A table of 300 rows, of which some are left out in each pass."""
+    rows = usual_rows(write_images(tmp_path, 300))
+    for number in range(0, 300, 50):
+        (tmp_path / f"img/{number}.jpg").write_bytes(b"<html>")
+        (tmp_path / f"img/{number + 1}.jpg").unlink()
+        rows[number + 2]["caption"] = ""
+        rows[number + 3]["id"] = "id-4"
+    return write_lines(tmp_path / "t.jsonl", rows)
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "id", "shuffle": 1}])
+def test_a_pack_killed_again_and_again_ends_with_the_same_bytes(table: str, tmp_path: Path, options):
+    run = partial(pack_shards, table, tmp_path / "out", samples=20, **options)
+    killed_again_and_again(run, tmp_path / "out", MODULES)
+
+
+def test_finished_shards_are_kept_and_those_of_changed_files_written_again(table: str, tmp_path: Path):
+    out = tmp_path / "out"
+    first = pack_shards(table, out, samples=20)
+    before = digests(out)
+    again = pack_shards(table, out, samples=20)
+    assert (again.resumed, again.changed, digests(out)) == (len(first.shards), [], before)
+    assert (again.rows, again.samples, again.left_out) == (300, 282, first.left_out)
+    (tmp_path / "img/7.jpg").write_bytes(jpeg(1000))
+    third = pack_shards(table, out, samples=20)
+    assert third.changed == [f"{out}/00000.tar: the table or its files changed"]
+    assert packed(out)["00000007"]["jpg"] == jpeg(1000)
+
+
+def test_shards_that_a_shorter_table_no_longer_has_are_removed(table: str, tmp_path: Path):
+    out = tmp_path / "out"
+    pack_shards(table, out, samples=20)
+    lines = Path(table).read_text().splitlines(keepends=True)
+    Path(table).write_text("".join(lines[:100]))
+    report = pack_shards(table, out, samples=20)
+    assert (report.rows, report.removed, len(list(out.glob("*.tar")))) == (100, 10, 5)
+    assert len(packed(out)) == report.samples == 94
+
+
+def test_other_options_are_refused_and_restart_replaces(table: str, tmp_path: Path):
+    out = tmp_path / "out"
+    pack_shards(table, out, samples=20)
+    with pytest.raises(OtherOptions, match="--samples was 20, now it is 30"):
+        pack_shards(table, out, samples=30)
+    report = pack_shards(table, out, samples=30, restart=True)
+    fresh = pack_shards(table, tmp_path / "fresh", samples=30)
+    assert report.samples == fresh.samples
+    assert {name: digest for name, digest in digests(out).items() if name.endswith(".tar")} == {
+        name: digest for name, digest in digests(tmp_path / "fresh").items() if name.endswith(".tar")
+    }
+
+
+def test_any_number_of_jobs_gives_the_same_bytes(table: str, tmp_path: Path):
+    for jobs in (1, 3):
+        pack_shards(table, tmp_path / str(jobs), samples=7, shuffle=5, key="id", jobs=jobs)
+    assert digests(tmp_path / "1") == digests(tmp_path / "3")
+
+
+def test_a_folder_of_others_is_refused(table: str, tmp_path: Path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/00000.tar").write_bytes(b"x")
+    with pytest.raises(FileExistsError, match="no pack wrote it"):
+        pack_shards(table, tmp_path / "out")

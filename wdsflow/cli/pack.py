@@ -1,0 +1,55 @@
+"""``wdsflow pack``: shards from a table or a folder of files."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, shown_as
+from wdsflow.cli.shared.typed import Typed
+from wdsflow.packing.pack_options import PackRequest
+from wdsflow.records.working_folder import working_folder
+from wdsflow.text.options import argument, place, required
+from wdsflow.text.shell import quote_path
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is packed, and where the shards are written."""
+
+    tables: list[str] = argument(
+        "TABLE...", "Tables (.jsonl, .json, .csv, .tsv, .parquet), folders of files or .zip files; also urls."
+    )
+    out: Path | str = required(
+        "Folder for the shards, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
+    )
+
+    @contextmanager
+    def folder(self, *, dry_run: bool) -> Iterator[Path]:
+        """Yield the local folder for the shards, as ``working_folder``; what is printed shows the url instead."""
+        with working_folder(self.out, dry_run=dry_run) as folder, shown_as(folder, self.out):
+            yield folder
+
+
+def pack(typed: Typed, places: Tables, request: PackRequest) -> None:
+    """Write shards from a table or a folder of files.
+
+    A sample for each row: its images or videos, byte for byte, its caption (txt), and the other columns (json). Knows the
+    tables of Data-Juicer, LLaVA, OpenCLIP and imagefolder, and Parquet with images in cells; takes others with --image and
+    --caption. Writes sizes.json and __len__ next to the shards. The same command resumes an interrupted run.
+
+    Exit status: 0; 1 if a file is missing or not an image, a value is of the wrong type, or no sample was written; 2 if the
+    command is wrong, or a table cannot be read.
+    """
+    from wdsflow.packing import pack_shards
+
+    with places.folder(dry_run=request.dry_run) as folder:
+        with progress() as begin:
+            report = pack_shards(places.tables, folder, **vars(replace(request, begin=begin)))
+        print_lines(*str(report).splitlines())
+        if request.dry_run:
+            print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
+        elif report.samples:
+            print_lines(f"next: wdsflow validate {quote_path(as_folder(folder))}")
+    sys.exit(int(bool(report.damaged) or not report.samples))

@@ -1,0 +1,95 @@
+"""The rows of a folder, or of a zip, without a table: files whose names begin alike, and folders that are classes."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from wdsflow.repair.clean_names import tidy_names
+from wdsflow.shards.shard_names import natural
+from wdsflow.shards.tar.members import key_of
+from wdsflow.table_files.errors import TableError
+from wdsflow.text.words import how_many
+
+from .field_types import is_media
+from .keys import safe_key
+from .layouts import json_bytes
+from .media_files import MediaFiles
+from .unusable import NO_CAPTION, NO_IMAGE, Unusable
+
+_TEXTS = {"txt": 1, "json": 2}  # after the images, in this order
+
+
+@dataclass
+class FileGroup:
+    """The files of a sample: names of fields, and paths below the folder."""
+
+    key: str
+    files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_media(self) -> bool:
+        """Whether one of them is an image or a video by its name."""
+        return any(is_media(each) for each in self.files)
+
+
+class FolderRows:
+    """The samples of a folder.
+
+    Attributes:
+        ignored: files that belong to no sample, by reason.
+        groups: files by sample, in the order of their names.
+        classes: the first folders of all samples, if these are classes: no image has a text, and each is in a folder.
+    """
+
+    def __init__(self, files: MediaFiles, named: str) -> None:
+        self._files = files
+        self.ignored: Counter[str] = Counter()
+        self.groups = self._grouped(sorted(files.names()))
+        if not any(group.has_media for group in self.groups):
+            raise TableError(f"{named} holds no table, and no image or video")
+        self.has_captions = any("txt" in group.files for group in self.groups)
+        has_texts = self.has_captions or any("json" in group.files for group in self.groups)
+        folders = sorted({_first_folder(path) for group in self.groups for path in group.files.values()})
+        self.classes = folders if not has_texts and len(folders) > 1 and "" not in folders else []
+
+    @property
+    def name(self) -> str:
+        """What kind of folder it is, for the report."""
+        if self.classes:
+            return f"{how_many(len(self.classes), 'folder')} of classes, numbered in cls by name"
+        return "files with the same name, images with txt" if self.has_captions else "files with the same name"
+
+    def _grouped(self, paths: list[str]) -> list[FileGroup]:
+        groups: dict[str, FileGroup] = {}
+        tidy = tidy_names(paths)
+        for path, name, reason in zip(paths, tidy.names, tidy.reasons, strict=True):
+            parts = key_of(name) if name is not None else None
+            if parts is None:
+                self.ignored[reason or "metadata"] += 1
+                continue
+            groups.setdefault(parts[0], FileGroup(parts[0])).files[parts[1]] = path
+        return list(groups.values())
+
+    def fields(self, group: FileGroup) -> list[tuple[str, str]]:
+        """Return the fields and paths of a sample, images first, texts last. Raises Unusable."""
+        if not group.has_media:
+            raise Unusable(NO_IMAGE, f"only {', '.join(sorted(group.files.values()))!r:.200}")
+        if self.has_captions and "txt" not in group.files:
+            raise Unusable(NO_CAPTION, f"{group.key!r:.200} has no txt")
+        return sorted(
+            group.files.items(), key=lambda item: (_TEXTS.get(item[0], 0), not is_media(item[0]), natural(item[0]))
+        )
+
+    def texts(self, group: FileGroup) -> list[tuple[str, bytes]]:
+        """Return the class of a sample, where folders are classes."""
+        if not self.classes:
+            return []
+        folder = _first_folder(next(iter(group.files.values())))
+        return [("cls", b"%d" % self.classes.index(folder)), ("json", json_bytes({"class": folder}))]
+
+    def key(self, group: FileGroup) -> str:
+        """Return the key of a sample, in which long names are cut."""
+        return safe_key(group.key)
+
+
+def _first_folder(path: str) -> str:
+    return path.partition("/")[0] if "/" in path else ""

@@ -1,0 +1,54 @@
+"""Keys that every reader splits and sorts in the same way."""
+
+import unicodedata
+
+from wdsflow.shards.tar.members import is_meta
+
+from .unusable import BAD_KEY, NO_KEY, Unusable, kind_of
+
+# A name with its field fits the 100 bytes of a plain USTAR header.
+_LONGEST = 90
+_HASHED = 16
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def numbered(row: int) -> str:
+    """Return the key of a row that has no other.
+
+    >>> numbered(42)
+    '00000042'
+    """
+    return f"{row:08d}"
+
+
+def key_of(value: object, column: str) -> str:
+    """Return the safe key for a value of the column of keys. Raises Unusable."""
+    if value is None or value == "":
+        raise Unusable(NO_KEY, "it is empty", column)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise Unusable(BAD_KEY, kind_of(value), column)
+    return safe_key(str(value))
+
+
+def safe_key(text: str) -> str:
+    """Return a key without dots, folders that lead elsewhere, and characters that break lines or do not decode.
+
+    >>> safe_key("photos/a.b.jpg"), safe_key("../../x"), safe_key("__x__"), safe_key("a b é")
+    ('photos/a_b_jpg', '_/_/x', 'x__x__', 'a b é')
+    >>> len(safe_key("long" * 100))
+    90
+    """
+    if not (text.isascii() and text.isprintable()):
+        text = "".join("_" if unicodedata.category(char) in _UNSAFE else char for char in text)
+    if "." in text or "/" in text:
+        parts = ["_" if part.strip(".") == "" else part for part in text.split("/") if part]
+        text = "/".join(part.replace(".", "_") for part in parts)
+    if is_meta(f"{text}.txt") or is_meta(text) or not text:
+        text = f"x{text}"
+    data = text.encode()
+    if len(data) <= _LONGEST:
+        return text
+    from xxhash import xxh3_64_hexdigest
+
+    kept = data[: _LONGEST - _HASHED - 1].decode(errors="ignore").rstrip("/")
+    return f"{kept}-{xxh3_64_hexdigest(data)}"

@@ -1,0 +1,215 @@
+"""Which columns of a table hold images, captions and keys: as the user says, or as in layouts that are known."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.table_files.errors import NoColumn
+from wdsflow.text.shell import escape
+
+from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, kind_of
+
+CAPTIONS = ("caption", "text", "title")
+_LONGEST = 1 << 20  # bytes of a caption
+_TOKENS = re.compile(r"<__dj__(?:image|video|audio)>|<(?:image|video|audio)>")
+_CHUNK_END = "<|__dj__eoc|>"
+_LIKE_FILES = re.compile("image|img|pic|photo|video|file|path", re.IGNORECASE)
+_SHOWN = 50  # columns in a message
+
+TableRow = dict[str, Any]
+Media = tuple[str, str | bytes]
+"""The column of a file, and its path or its bytes."""
+
+
+class WhichColumn(ValueError):
+    """A table in which several columns could be meant, or none.
+
+    Attributes:
+        option: names the column.
+        columns: those in question, also by their names alone.
+    """
+
+    def __init__(self, named: str, option: str, columns: Sequence[str], names: Sequence[str]) -> None:
+        self.option = option
+        self.columns = columns or [each for each in names if _LIKE_FILES.search(each)]
+        what = {"image": "images or videos", "caption": "captions"}[option]
+        if columns:
+            could = ", ".join(escape(each, 60) for each in columns)
+            super().__init__(f"{named}: several columns could hold {what}: {could}")
+        else:
+            shown = ", ".join(escape(each, 60) for each in names[:_SHOWN])
+            super().__init__(f"{named}: which column holds {what}? It has {shown or 'no columns'}")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of a table mean.
+
+    Attributes:
+        name: for the report.
+        media: columns with files.
+        caption: the column with captions; None for none.
+        text: how a value of that column becomes a caption.
+        whole: the row goes into the json as it is; otherwise without the caption.
+    """
+
+    name: str
+    media: tuple[str, ...]
+    caption: str | None
+    text: Callable[[Any], Any] = field(default=lambda value: value)
+    whole: bool = False
+
+    def files(self, row: TableRow) -> list[Media]:
+        """Return the files of a row, in order. Raises Unusable."""
+        found = [file for column in self.media for file in _files(row.get(column), column)]
+        if not found:
+            raise Unusable(NO_IMAGE, "it is empty", self.media[0])
+        return found
+
+    def caption_of(self, row: TableRow) -> bytes | None:
+        """Return the caption of a row, None if there is no column of captions. Raises Unusable."""
+        return None if self.caption is None else caption_bytes(self.text(row.get(self.caption)), self.caption)
+
+    def json(self, row: TableRow) -> bytes:
+        """Return what the json holds; empty for nothing."""
+        facts = {name: _without_bytes(value) for name, value in row.items() if self.whole or name != self.caption}
+        return json_bytes(facts) if facts else b""
+
+    def __str__(self) -> str:
+        captions = f", captions in {escape(self.caption, 60)}" if self.caption is not None else ", no captions"
+        return f"{self.name}: files in {' and '.join(escape(each, 60) for each in self.media)}{captions}"
+
+
+def layout_of(
+    columns: Sequence[str], pictures: Sequence[str], named: str, image: str | None, caption: str | None, text: str
+) -> Layout:
+    """Return the layout of a table by its columns.
+
+    Args:
+        columns: their names.
+        pictures: those that hold bytes, or ``{bytes, path}``.
+        named: the table.
+        image: the column that the user named, if any.
+        caption: the same for captions; "" for none.
+        text: see ``NoColumn``.
+
+    Raises NoColumn, WhichColumn.
+    """
+    for column in filter(None, (image, caption)):
+        if columns.count(column) != 1:
+            raise NoColumn(named, column, columns, text)
+    if image is not None:
+        return Layout("columns", (image,), _caption(columns, named, caption))
+    known = _known(columns)
+    if known is None and len(pictures) == 1:
+        known = Layout("images in cells", tuple(pictures), None)
+    elif known is None and "image" in columns and not pictures:
+        known = Layout("columns", ("image",), None)
+    if known is None:
+        raise WhichColumn(named, "image", list(pictures), columns)
+    if caption is not None or known.caption is None:
+        return Layout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
+    return known
+
+
+def _known(columns: Sequence[str]) -> Layout | None:
+    there = set(columns)
+    lists = tuple(each for each in ("images", "videos") if each in there)
+    if lists and "text" in there:
+        return Layout("Data-Juicer", lists, "text", without_tokens, whole=True)
+    media = tuple(each for each in ("image", "video") if each in there)
+    if media and "conversations" in there:
+        return Layout("LLaVA", media, "conversations", first_answer, whole=True)
+    if "file_name" in there:
+        return Layout("imagefolder metadata", ("file_name",), None)
+    if {"filepath", "title"} <= there:
+        return Layout("OpenCLIP's table", ("filepath",), "title")
+    return None
+
+
+def _caption(columns: Sequence[str], named: str, asked: str | None) -> str | None:
+    if asked is not None:
+        return asked or None
+    there = [each for each in CAPTIONS if each in columns]
+    if len(there) > 1:
+        raise WhichColumn(named, "caption", there, columns)
+    return there[0] if there else None
+
+
+def _files(value: Any, column: str) -> Iterable[Media]:
+    """Yield the files of a cell: a path, bytes, ``{bytes, path}``, or a list of these."""
+    for each in value if isinstance(value, list) else [value]:
+        file = (each.get("bytes") or each.get("path")) if isinstance(each, dict) else each
+        if file is None or file in ("", b""):
+            if value is each:
+                return
+            raise Unusable(NO_PATH, "the list has an empty item", column)
+        if not isinstance(file, (str, bytes)):
+            raise Unusable(NO_PATH, kind_of(each), column)
+        yield column, file
+
+
+def caption_bytes(value: Any, column: str) -> bytes:
+    """Return a caption in UTF-8; of a list its first text. Raises Unusable."""
+    if isinstance(value, list):
+        value = next((each for each in value if not isinstance(each, str) or each.strip()), None)
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise Unusable(NO_CAPTION, "it is empty", column)
+    if not isinstance(value, str):
+        raise Unusable(NOT_TEXT, kind_of(value), column)
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        raise Unusable(NOT_TEXT, f"{value!r:.80} is not UTF-8", column) from None
+    if len(data) > _LONGEST:
+        raise Unusable(LONG_TEXT, f"{value!r:.40}... has {len(data):,} bytes", column)
+    return data
+
+
+def without_tokens(text: Any) -> Any:
+    r"""Return Data-Juicer's text without its tokens, a line for each chunk.
+
+    >>> without_tokens("<__dj__image> a cat <|__dj__eoc|><__dj__image> a dog")
+    'a cat\na dog'
+    """
+    if not isinstance(text, str):
+        return text
+    chunks = (_TOKENS.sub("", chunk).strip() for chunk in text.split(_CHUNK_END))
+    return "\n".join(filter(None, chunks))
+
+
+def first_answer(turns: Any) -> Any:
+    r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images.
+
+    >>> first_answer([{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}])
+    'A cat.'
+    """
+    if not isinstance(turns, list):
+        return turns
+    answers = (turn.get("value") for turn in turns if isinstance(turn, dict) and turn.get("from") == "gpt")
+    text = next(answers, None)
+    return _TOKENS.sub("", text).strip() if isinstance(text, str) else text
+
+
+def _without_bytes(value: Any) -> Any:
+    """Return a value of a cell for JSON: bytes become null, and an image with bytes its path."""
+    if isinstance(value, dict):
+        if isinstance(value.get("bytes"), bytes) and value.keys() <= {"bytes", "path"}:
+            return value.get("path")
+        return {name: _without_bytes(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_bytes(each) for each in value]
+    return None if isinstance(value, bytes) else value
+
+
+def json_bytes(facts: dict[str, Any]) -> bytes:
+    """Return JSON; values that it lacks, such as times, are text."""
+    import orjson
+
+    try:
+        return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        # Integers of more than 64 bits, and text that is not UTF-8.
+        return json.dumps(facts, default=str).encode()

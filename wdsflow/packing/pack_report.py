@@ -1,0 +1,155 @@
+"""The report of a pack: every row is accounted for."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from wdsflow.records.line import Counts, OneFile, by_count
+from wdsflow.records.report import Report
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many, size
+
+from .plan import LeftOut
+from .unusable import HARMLESS
+
+_LISTED = 10
+_TRAINED = frozenset(IMAGE_FIELDS)
+
+
+@dataclass
+class PackedShard(OneFile):
+    """One shard.
+
+    Attributes:
+        rows: of the table that the plan has for it.
+        samples: that it holds.
+        bytes: of the file.
+        left_out: rows that became no sample when their files were read, by reason.
+        skipped: the same rows, as table, row, column, reason and value.
+        fields: samples that have a file of this name.
+    """
+
+    rows: int = 0
+    samples: int = 0
+    bytes: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    skipped: list[tuple[int, int, str, str, str]] = field(default_factory=list)
+    fields: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> int:
+        """The number of its samples."""
+        return self.samples
+
+    def leave_out(self, row: LeftOut) -> None:
+        """Count a row that becomes no sample."""
+        self.left_out[row.reason] = self.left_out.get(row.reason, 0) + 1
+        self.skipped.append(row)
+
+    def sums(self) -> Iterable[Counts]:
+        """Yield the counts, which must add up."""
+        yield Counts("rows", self.rows, self.samples, self.left_out)
+
+
+@dataclass
+class PackReport(Report[PackedShard]):
+    """The outcome of all rows.
+
+    Attributes:
+        rows: that were read.
+        tables: the tables and folders, and what is known of each: the layout, files that were ignored.
+        planned_out: rows that were left out before shards were cut, by reason.
+        examples: of rows that were left out, the first of each reason.
+        changed_keys: keys that are not those of the table, as they are not safe for all readers; the first of them.
+        listed: the file that lists all rows that were left out, "" if there are none.
+        removed: shards of an earlier run, which now has fewer.
+        where: the folder with the shards; "" if nothing is written.
+    """
+
+    rows: int = 0
+    tables: list[tuple[str, str]] = field(default_factory=list)
+    planned_out: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[LeftOut]] = field(default_factory=dict)
+    changed_keys: tuple[int, str] = (0, "")
+    listed: str = ""
+    removed: int = 0
+    where: str = ""
+    dry_run: bool = False
+
+    @property
+    def samples(self) -> int:
+        """Samples of all shards."""
+        return self.total("samples")
+
+    @property
+    def left_out(self) -> Counter[str]:
+        """Rows that became no sample, by reason."""
+        return self.planned_out + self.merged("left_out")
+
+    @property
+    def damaged(self) -> int:
+        """Rows that were left out because files or values are not what the table says."""
+        return sum(count for reason, count in self.left_out.items() if reason not in HARMLESS)
+
+    def check(self) -> None:
+        """Raise RuntimeError if a row is unaccounted for."""
+        super().check()
+        Counts("rows", self.rows, self.samples, self.left_out).check("all tables")
+
+    def left_out_rows(self) -> Iterator[LeftOut]:
+        """Yield the rows that were left out when their files were read."""
+        return (LeftOut(*row) for shard in self.shards for row in shard.skipped)
+
+    def place(self, row: LeftOut) -> str:
+        """Return where a row is."""
+        column = f", column {escape(row.column, 60)}" if row.column else ""
+        return f"{escape(self.tables[row.source][0], 200)}, row {row.row:,}{column}"
+
+    def lines(self) -> Iterable[str]:
+        """Yield the report."""
+        for named, layout in self.tables[:_LISTED]:
+            yield f"{escape(named, 300)}: {layout}"
+        if len(self.tables) > _LISTED:
+            yield f"and {how_many(len(self.tables) - _LISTED, 'more table')}"
+        yield from self.again_lines("written", _LISTED)
+        if self.removed:
+            yield f"removed: {how_many(self.removed, 'shard')} of an earlier run of other rows"
+        yield Counts("rows", self.rows, self.samples, self.left_out).line("samples")
+        for reason, count in by_count(self.left_out):
+            yield f"  left out: {count:,} x {reason}"
+            yield from (f"    {self.place(row)}: {escape(row.detail, 400)}" for row in self.examples.get(reason, []))
+        if self.listed:
+            yield f"  all of them: {escape(self.listed, 300)}"
+        if self.changed_keys[0]:
+            yield f"keys: {self.changed_keys[0]:,} changed for readers, such as {escape(self.changed_keys[1], 300)}"
+        yield from self._field_lines()
+        yield self._shards_line()
+
+    def _field_lines(self) -> Iterator[str]:
+        """Yield which fields have images that readers of image-text pairs do not look for."""
+        others = {
+            name: count for name, count in self.merged("fields").items() if name.rpartition(".")[2] not in _TRAINED
+        }
+        for name, count in sorted(others.items(), key=lambda item: -item[1])[:_LISTED]:
+            yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {', '.join(IMAGE_FIELDS)}"
+
+    def _shards_line(self) -> str:
+        written = [shard for shard in self.shards if shard.samples]
+        if not written:
+            return "no samples: nothing written"
+        counts = [shard.samples for shard in written]
+        each = f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
+        total = size(self.total("bytes"))
+        where = f", in {escape(self.where, 300)}{self.done_before}" if self.where else ""
+        verb = "would be " if self.dry_run else ""
+        return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {each}, {total}{where}"
+
+
+def first_examples(known: dict[str, list[LeftOut]], more: Iterable[Any], most: int = 3) -> None:
+    """Add rows to the examples of their reasons, at most so many of each."""
+    for row in more:
+        examples = known.setdefault(row.reason, [])
+        if len(examples) < most:
+            examples.append(row)

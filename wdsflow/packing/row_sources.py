@@ -1,0 +1,207 @@
+"""The rows of a table in one file: JSON lines, a JSON array, CSV or Parquet, here or in an object store."""
+
+import difflib
+import glob
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wdsflow.shards.source.base import SourceError, local_path
+from wdsflow.shards.source.opening import open_source, unpack
+from wdsflow.table_files.errors import NoTable, TableError
+from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of
+
+if TYPE_CHECKING:
+    from pyarrow import DataType
+    from pyarrow.parquet import ParquetFile
+
+_FIRST = 1000  # rows that are searched for names of columns
+_BATCH = 8 << 20  # bytes of cells that are in memory at once
+_MOST_ROWS = 1024
+_GLOB = ("*", "?", "[")
+# Tables of a folder of images, as ``datasets`` looks for them.
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table or a folder: as it was named, and what it is (jsonl, array, csv, tsv, parquet, zip, folder)."""
+
+    named: str
+    kind: str
+
+    @property
+    def folder(self) -> str:
+        """The folder of a table, its own of a folder."""
+        path = local_path(self.named)
+        if self.kind == "folder":
+            return self.named if path is None else path
+        return posixpath.dirname(self.named) if path is None else os.path.dirname(os.path.abspath(path))
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is in an object store."""
+        return local_path(self.named) is None
+
+
+def inputs_of(tables: Sequence[str]) -> list[Input]:
+    """Return the tables and folders that names and patterns stand for, in order. Raises TableError."""
+    found = [each for named in tables for each in _expanded(named)]
+    if not found:
+        raise TableError("no table is named")
+    return found
+
+
+def _expanded(named: str) -> list[Input]:
+    if not named:
+        raise TableError("the table has no name: is a variable of the shell not set?")
+    path = local_path(named)
+    if path is None:
+        return [Input(named, _kind(named) or "folder")]
+    if os.path.isdir(path):
+        tables = [os.path.join(path, name) for name in METADATA if os.path.isfile(os.path.join(path, name))]
+        return [Input(each, _kind(each)) for each in tables[:1]] or [Input(named, "folder")]
+    if not os.path.exists(path):
+        matches = sorted(glob.glob(path)) if any(char in path for char in _GLOB) else []
+        if not matches:
+            there = [os.path.join(os.path.dirname(path), name) for name in _listed(os.path.dirname(path) or ".")]
+            raise NoTable(named, difflib.get_close_matches(path, there, 3))
+        return [each for match in matches for each in _expanded(match)]
+    kind = _kind(path)
+    if not kind:
+        raise TableError(
+            f"{named}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
+            " a folder or a .zip of files needs none"
+        )
+    return [Input(named, kind)]
+
+
+def _listed(folder: str) -> list[str]:
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def _kind(name: str) -> str:
+    base = name.rpartition("/")[2]
+    if base.lower().endswith(".zip"):
+        return "zip"
+    return "json" if base.lower().endswith(".json") else kind_of(Path(base)) or ""
+
+
+class Table:
+    """A table: its columns, and its rows in order.
+
+    Args:
+        table: what was named.
+        scratch: a folder for a copy of a remote Parquet file.
+
+    Raises TableError.
+    """
+
+    def __init__(self, table: Input, scratch: Path) -> None:
+        self.named = table.named
+        self._path = os.path.expanduser(table.named) if not table.is_remote else table.named
+        self.kind = table.kind
+        if self.kind == "json":
+            self.kind = "array" if _starts_with_bracket(self._path) else "jsonl"
+        elif self.kind == "csv" and _has_tabs(self._path):
+            self.kind = "tsv"
+        if self.kind == "parquet" and table.is_remote:
+            self._path = _copied(self._path, scratch)
+
+    @property
+    def text(self) -> str:
+        """The file, if the first line of it names the columns; otherwise ""."""
+        return self.named if self.kind in ("csv", "tsv") else ""
+
+    def columns(self) -> list[str]:
+        """Return the names of columns; of JSON those of the first 1,000 rows. Raises TableError."""
+        if self.kind == "parquet":
+            return list(self._parquet().schema_arrow.names)
+        if self.kind in ("csv", "tsv"):
+            return next((cells for cells, _ in csv_cells(self._path, self.kind)), [])
+        return list(dict.fromkeys(name for row in islice(self.rows(), _FIRST) for name in row))
+
+    def pictures(self) -> list[str]:
+        """Return the columns that hold the bytes of files; none of a table of text."""
+        if self.kind != "parquet":
+            return []
+        return [each.name for each in self._parquet().schema_arrow if _holds_bytes(each.type)]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows. Raises TableError, with the line, where the file is no table."""
+        if self.kind == "parquet":
+            yield from self._of_parquet()
+        elif self.kind == "array":
+            yield from array_objects(self._path)
+        elif self.kind == "jsonl":
+            yield from (row for row, _ in json_objects(self._path))
+        else:
+            cells = csv_cells(self._path, self.kind)
+            names = next(cells, ([], 0))[0]
+            for row, _ in cells:
+                yield {name: cell or None for name, cell in zip(names, row, strict=True)}
+
+    def _parquet(self) -> "ParquetFile":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            # With a buffer, a column of a group is not read at once.
+            return pq.ParquetFile(self._path, buffer_size=1 << 20)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.named} is not a Parquet file: {error}") from None
+
+    def _of_parquet(self) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+
+        with self._parquet() as file:
+            try:
+                for group in range(file.metadata.num_row_groups):
+                    about = file.metadata.row_group(group)
+                    share = _BATCH * max(about.num_rows, 1) // max(about.total_byte_size, 1)
+                    for batch in file.iter_batches(min(max(share, 1), _MOST_ROWS), row_groups=[group]):
+                        yield from batch.to_pylist()
+            except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+                raise TableError(f"{self.named} cannot be read: {error}") from None
+
+
+def _starts_with_bracket(path: str) -> bool:
+    return _first_bytes(path).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def _has_tabs(path: str) -> bool:
+    """Return whether the names in the first line are separated by tabs, as OpenCLIP has them in .csv files, too."""
+    line = _first_bytes(path).partition(b"\n")[0]
+    return b"\t" in line and b"," not in line
+
+
+def _first_bytes(path: str) -> bytes:
+    try:
+        with open_source(path) as source:
+            return source.read_at(0, 1 << 16)
+    except SourceError as error:
+        raise TableError(f"{path} cannot be read: {error}") from None
+
+
+def _copied(url: str, scratch: Path) -> str:
+    path = scratch / f"table-{len(list(scratch.iterdir()))}.parquet"
+    try:
+        with open_source(url) as source, open(path, "wb") as file:
+            unpack(source, file.fileno(), scratch)
+    except SourceError as error:
+        raise TableError(f"{url} cannot be read: {error}") from None
+    return str(path)
+
+
+def _holds_bytes(kind: "DataType") -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _holds_bytes(kind.value_type)
+    if pa.types.is_struct(kind):
+        return {each.name for each in kind} == {"bytes", "path"}
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -1,0 +1,1 @@
+"""Files of tables as their users have them, and messages about those that cannot be read."""
