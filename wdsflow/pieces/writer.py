@@ -138,12 +138,12 @@ def _buffer() -> memoryview:
 _CAN_FILL = hasattr(os, "preadv")  # not on Windows
 
 
-def write_pieces(path: Path, source: Source, pieces: Iterable[Piece], *, closed: bool = True) -> int:
+def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
     """Write a tar that consists of ranges of a source and of new bytes, in order, and return its size in bytes.
 
     Ranges are those of whole members, headers and padding included. Replaces a file of that name, in one step.
-    ``closed``: end it as a tar ends, with two zero blocks. Raises SourceChangedError if the source ends early, OSError if
-    the disk fails, and errors of ``pieces``, also at their end; then no new file is left.
+    It ends as a tar ends, with two zero blocks. Raises SourceChangedError if the source ends early, OSError if the disk
+    fails, and errors of ``pieces``, also at their end; then no new file is left.
     """
     with writing(path) as file:
         sink = Sink(file, path)
@@ -153,8 +153,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece], *, closed:
                     sink.add(piece)
                 else:
                     _copy(sink, source, *piece)
-            if closed:
-                sink.add(END)
+            sink.add(END)
             sink.end()
         finally:
             sink.close()
