@@ -500,10 +500,10 @@ record = ShardRecord(0, shard, "0.tar", "", input_identity(shard))
 with ShardEmbeddings(stored=stored_embeddings(program.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in program.scores.values() for request in score.requests(view)]
-    found = [embeddings.find(Row(0, "000", 0, 0), view, request) for request in requests]
+    found = [embeddings.find(Row(0, "000", 0, 0), request) for request in requests]
     other = View({"jpg": b"", "txt": b"a caption that no sample has"})
     (_, text) = program.scores[next(iter(program.scores))].requests(other)
-    assert embeddings.find(Row(0, "000", 0, 0), other, text) is None
+    assert embeddings.find(Row(0, "000", 0, 0), text) is None
     tokens = text.make()
 heavy = {"torch", "open_clip", "transformers"} & set(sys.modules)
 print(json.dumps([[each is not None for each in found], len(tokens), sorted(heavy)]))

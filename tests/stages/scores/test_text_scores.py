@@ -56,6 +56,12 @@ def test_lengths_and_words_are_data_juicers(text, length, words):
     assert of_text("caption_words", text, count="data-juicer") == words
 
 
+def test_tokens_of_data_juicer_are_part_of_the_text():
+    text = "<__dj__image> a cat <|__dj__eoc|>"
+    assert of_text("caption_length", text) == len(text)
+    assert (of_text("caption_words", text), of_text("caption_words", text, count="plain")) == (4, 4)
+
+
 @pytest.mark.parametrize(
     ("text", "words", "special"),
     [
