@@ -10,13 +10,15 @@ import io
 import json
 import random
 import sys
-import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
+from wdsflow.pieces.pieces import member
+from wdsflow.pieces.writer import write_pieces
+from wdsflow.shards.source.base import Source
 from wdsflow.text.shell import quote_path
 
 SAMPLES, SHARDS = 40, 4
@@ -63,21 +65,15 @@ def write_shards(folder: Path, scenes: Sequence[Scene]) -> None:
     each = -(-len(scenes) // SHARDS)
     for shard in range(SHARDS):
         first = shard * each
-        _write_tar(folder / f"{shard:03d}.tar", enumerate(scenes[first : first + each], start=first))
+        numbered = enumerate(scenes[first : first + each], start=first)
+        write_pieces(folder / f"{shard:03d}.tar", Source(), _members(numbered))
 
 
-def _write_tar(path: Path, numbered: Iterable[tuple[int, Scene]]) -> None:
-    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for number, scene in numbered:
-            metadata = {"description": scene.caption, "source": "drawn"}
-            _add(tar, f"{number:06d}.jpg", scene.jpeg)
-            _add(tar, f"{number:06d}.json", json.dumps(metadata).encode())
-
-
-def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    tar.addfile(member, io.BytesIO(content))
+def _members(numbered: Iterable[tuple[int, Scene]]) -> Iterator[bytes]:
+    for number, scene in numbered:
+        metadata = {"description": scene.caption, "source": "drawn"}
+        yield member(f"{number:06d}.jpg", scene.jpeg)
+        yield member(f"{number:06d}.json", json.dumps(metadata).encode())
 
 
 def draw(count: int, seed: int = 0) -> list[Scene]:

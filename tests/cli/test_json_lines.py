@@ -2,18 +2,20 @@
 
 import gzip
 import shlex
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from tests.filtering.commands import run
+from tests.filtering.commands import pasted, run
+from tests.shards.archives import JPEG
 from wdsflow.shards.urls import JsonLinesGiven, NoShards, expand
 
 LINES = b'{"text": "<__dj__image> a cat <|__dj__eoc|>", "images": ["1.jpg"]}\n'
 WHERE = ("--where", "min_side >= 200")
 COMMANDS = {
     "filter": ("-o", "out", *WHERE),
-    "score": ("-o", "out", "--scores", "min_side"),
+    "measure": ("-o", "out", "--scores", "min_side"),
     "cut": ("-o", "out", "--ledger", "scores", *WHERE),
     "graft": ("-o", "out", "--from", "a b.jsonl", "--on", "key", "--set", "txt=text"),
     "validate": (),
@@ -39,6 +41,14 @@ def test_a_command_for_shards_names_the_one_that_makes_them(command: str, here: 
     (printed,) = done.commands
     assert shlex.split(printed) == ["wdsflow", "pack", "a b.jsonl", "-o", "shards"]
     assert sorted(path.name for path in here.iterdir()) == ["a b.jsonl", "scores"]
+
+
+def test_the_command_packs_the_lines(here: Path):
+    (here / "1.jpg").write_bytes(JPEG)
+    (printed,) = run("validate", "a b.jsonl").commands
+    assert pasted(printed).status == 0
+    with tarfile.open("shards/00000.tar") as tar:
+        assert tar.getnames() == ["00000000.jpg", "00000000.txt", "00000000.json"]
 
 
 @pytest.mark.parametrize(
