@@ -1,4 +1,4 @@
-"""``wdsflow filter``, ``score``, ``cut`` and ``scores`` from the outside."""
+"""``wdsflow filter``, ``measure``, ``cut`` and ``scores`` from the outside."""
 
 import contextlib
 import json
@@ -19,6 +19,8 @@ import yaml
 from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.cli.main import main
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.stages.scores.score_catalog import all_scores
 
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
 
@@ -125,21 +127,14 @@ def test_the_plan_is_explained_with_costs_and_shares(tmp_path: Path, capsys):
     assert "measured on 20 samples" in shown[3]
 
 
-def test_a_measured_order_belongs_to_the_recipe(tmp_path: Path, capsys):
-    source = write_shards(tmp_path / "in", shards=1)
-    assert run("filter", source, "--print-recipe", "--measure", *WHERE) == 0
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(capsys.readouterr().out)
-    assert run("filter", source, "-o", tmp_path / "out", "--recipe", recipe, "--jobs", 0) == 0
-    assert run("filter", source, "-o", tmp_path / "x", "--recipe", recipe, "--where", "blur > 1", "--jobs", 0) == 2
-    assert "measured for another predicate" in capsys.readouterr().err
-
-
 def test_the_catalog_lists_scores_and_shows_a_page(capsys):
     assert run("scores") == 0
     shown = capsys.readouterr().out
-    assert re.search(r"min_side +header", shown)
-    assert re.search(r"blur +pixels", shown)
+    lines = shown.splitlines()
+    assert [line.partition(":")[0] for line in lines if line[:1].strip()][:4] == ["header", "text", "pixels", "model"]
+    assert sum(line.startswith("  min_side  ") for line in lines) == 1
+    names = {line.split()[0] for line in lines if line.startswith("  ")}
+    assert names == set(all_scores()) | set(FACTS)
     assert run("scores", "blur") == 0
     assert "blur: pixels tier, number" in capsys.readouterr().out
     assert run("scores", "minside") == 2

@@ -112,5 +112,5 @@ def test_options_that_make_no_sense_are_refused() -> None:
         RunOptions(address="auto")
     with pytest.raises(ValueError, match="no engine is called 'spark': use one of local, ray"):
         RunOptions(engine="spark")
-    with pytest.raises(ValueError, match="0 workers means this process"):
+    with pytest.raises(ValueError, match="0 jobs means this process"):
         RunOptions(engine="ray", jobs=0)

@@ -122,7 +122,7 @@ def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path:
         score(f"pipe:cat {shard}", tmp_path / "out", "blur", options=here)
         write_tar(shard, changed)
         cut = cut_shards(f"pipe:cat {shard}", tmp_path / "cut", tmp_path / "out", Recipe(where="width > 1"), here)
-        assert "or the shard has changed since: score again" in cut.failures[0].reason
+        assert "or the shard has changed since: measure again" in cut.failures[0].reason
         grown = score(f"pipe:cat {shard}", tmp_path / "out", "width", options=here)
         assert "its ledger has other samples" in grown.failures[0].reason
         shutil.rmtree(tmp_path / "out")

@@ -57,7 +57,7 @@ def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
     report = cut_shards(str(shard), tmp_path / "cut", tmp_path / "scores", recipe, HERE)
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (str(shard), "ledger")
-    assert f"from another shard than {shard}, or the shard has changed since: score again" in failure.reason
+    assert f"from another shard than {shard}, or the shard has changed since: measure again" in failure.reason
     assert not list(tmp_path.glob("cut/*.tar"))
 
 
@@ -121,4 +121,4 @@ def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(sh
     report = cut_shards(url, tmp_path / "cut", tmp_path / "scores", Recipe(where="bytes > 0 and key < '11'"), here)
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (url, "ledger")
-    assert "or the shard has changed since: score again" in failure.reason
+    assert "or the shard has changed since: measure again" in failure.reason

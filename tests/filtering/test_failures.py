@@ -59,5 +59,5 @@ def test_what_is_no_ledger_is_named(tmp_path):
     with pytest.raises(LedgerError, match=r"0\.parquet is not a ledger"):
         read_about(path)
     pq.write_table(table.replace_schema_metadata({"wdsflow": json.dumps({"format": 99})}), path)
-    with pytest.raises(LedgerError, match=r"another version \(99\): score again"):
+    with pytest.raises(LedgerError, match=r"another version \(99\): measure again"):
         read_about(path)

@@ -14,7 +14,7 @@ from tests.shards.archives import write_tar
 from wdsflow.shards.shard_names import IMAGES
 
 ALL = "in/{00000..00003}.tar"
-STAGES = "stages: [{rename: {image: jpg}}]\nimages: image\n"
+STAGES = "stages: [{rename: {image: jpg}}]\nimage: image\n"
 
 
 @pytest.fixture(scope="module")

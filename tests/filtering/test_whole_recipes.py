@@ -11,7 +11,7 @@ from wdsflow.filtering.recipe.recipe_stages import schema_of_stages
 
 GOLDEN = Path(__file__).parent / "recipes.txt"
 YAML = [
-    "", "{}", "where: min_side >= 200", "where: 'min_side >='\n", "wheer: a", "- a", "5", "where: 5", "where: a\nimages: b\nwhere: c",
+    "", "{}", "where: min_side >= 200", "where: 'min_side >='\n", "wheer: a", "- a", "5", "where: 5", "where: a\nimage: b\nwhere: c",
     "keep: ['clip_similarity top 30%']", "keep: ['clip_similarity top 0%']", "keep: ['blur top 101%']",
     "keep: ['blur top 0.5%', 'blur top 1%']", "keep: [blur]", "keep: blur",
     "keep: ['caption bottom 10%', 'near_duplicate top 5%']", "keep: ['rank_percent(\"blur\") top 5%']", "keep: ['blur + 1 bottom 100% of kept']",

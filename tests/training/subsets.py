@@ -27,12 +27,12 @@ def write_scored(folder: Path, counts: list[int], scores: str = "width,caption_w
     for shard, count in enumerate(counts):
         write_tar(folder / "in" / f"{shard:04d}.tar", members(shard, count, small=shard == 2))
     data = f"{folder}/in/{{0000..{len(counts) - 1:04d}}}.tar"
-    assert run("measure", data, "-o", folder / "scored", "--scores", scores, "--workers", 0).status == 0
+    assert run("measure", data, "-o", folder / "scored", "--scores", scores, "--jobs", 0).status == 0
     return data
 
 
 def cut(folder: Path, data: str, where: str, name: str = "cut") -> str:
     """Write what a predicate keeps; return its shards as OpenCLIP takes them."""
-    done = run("cut", data, "-o", folder / name, "--ledger", folder / "scored", "--where", where, "--workers", 0)
+    done = run("cut", data, "-o", folder / name, "--ledger", folder / "scored", "--where", where, "--jobs", 0)
     assert done.status == 0, done.err
     return "::".join(map(str, sorted((folder / name).glob("*.tar"))))

@@ -115,7 +115,7 @@ def test_packed_and_piped_shards_are_read_in_part(tmp_path):
         (tmp_path / "in" / f"{number}.tar.gz").write_bytes(gzip.compress(path.read_bytes()))
     packed = f"{tmp_path}/in/{{0..1}}.tar.gz"
     piped = [f"pipe:cat {tmp_path}/in/{number}.tar" for number in range(2)]
-    words = ("--scores", "width,caption_words", "--workers", 0)
+    words = ("--scores", "width,caption_words", "--jobs", 0)
     assert run("measure", packed, "-o", tmp_path / "scored", *words).status == 0
     assert run("measure", *piped, "-o", tmp_path / "by-pipe", "--allow-pipe", *words).status == 0
     plain = [dataset(packed, ledger=tmp_path / "scored", where=WHERE, schedule="balanced")]
@@ -171,7 +171,7 @@ def test_a_ledger_that_was_written_again_with_other_scores_is_another_subset(tmp
     state = dataset(data, **given).dataloader.state_dict()
     for number in range(2):
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number + 5, 25))
-    words = ("--scores", "width", "--workers", 0, "--restart")
+    words = ("--scores", "width", "--jobs", 0, "--restart")
     assert run("measure", data, "-o", tmp_path / "scored", *words).status == 0
     with pytest.raises(ValueError, match="kept samples"):
         dataset(data, **given).dataloader.load_state_dict(state)
@@ -197,7 +197,7 @@ def test_a_shard_that_changes_while_it_is_trained_on_ends_the_run(tmp_path):
     assert batches(found)
     for number in range(2):
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number + 5, 30))
-    with pytest.raises(SubsetError, match="has changed since: score again"):
+    with pytest.raises(SubsetError, match="has changed since: measure again"):
         list(found.dataloader)
     found.dataloader.close()
 
@@ -253,9 +253,7 @@ def test_two_ranks_of_two_workers_get_each_kept_sample_once(tmp_path, monkeypatc
     for number in range(4):
         write_tar(tmp_path / "in" / f"{number}.tar", members(number, 16))
     data = f"{tmp_path}/in/{{0..3}}.tar"
-    assert (
-        run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--workers", 0).status == 0
-    )
+    assert run("measure", data, "-o", tmp_path / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
     expected = kept_of(range(4))
     assert len(expected) == 28
     assert epoch_of(data, monkeypatch, ledger=tmp_path / "scored", schedule=schedule) == expected
@@ -265,7 +263,7 @@ def test_of_shards_on_a_server_each_kept_sample_is_read_once(tmp_path, monkeypat
     paths = [write_tar(tmp_path / f"{number}.tar", members(number, 16)) for number in range(2)]
     with http_server({path.name: path.read_bytes() for path in paths}) as (url, log):
         data = f"{url}/{{0..1}}.tar"
-        words = ("--scores", "width,caption_words", "--workers", 0)
+        words = ("--scores", "width,caption_words", "--jobs", 0)
         assert run("measure", data, "-o", tmp_path / "scored", *words).status == 0
         before = len(log.of(".tar"))
         assert epoch_of(data, monkeypatch, world=1, ledger=tmp_path / "scored", workers=2) == kept_of(range(2))
@@ -276,7 +274,7 @@ def test_weighted_sources_are_drawn_as_those_that_cut_writes(tmp_path, monkeypat
     for number, count in enumerate([16, 16, 16, 9, 9]):  # nothing is kept of the third
         write_tar(tmp_path / "in" / f"{number:04d}.tar", members(number, count, small=number == 2))
     data = f"{tmp_path}/in/{{0000..0002}}.tar", f"{tmp_path}/in/{{0003..0004}}.tar"
-    words = ("--scores", "width,caption_words", "--workers", 0)
+    words = ("--scores", "width,caption_words", "--jobs", 0)
     assert run("measure", *data, "-o", tmp_path / "scored", *words).status == 0
     cut(tmp_path, f"{tmp_path}/in", WHERE)
     copied = f"{tmp_path}/cut/{{0000..0001}}.tar", f"{tmp_path}/cut/{{0003..0004}}.tar"

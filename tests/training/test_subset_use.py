@@ -123,7 +123,7 @@ def test_a_shard_that_changed_and_one_that_was_not_scored_are_refused_with_comma
 @pytest.mark.deep
 def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_writes_them(here):
     (here / "recipe.yaml").write_text("scores: [width]\nstages:\n  - clean_text\n")
-    assert run("measure", "in", "-o", "staged", "--recipe", "recipe.yaml", "--workers", 0).status == 0
+    assert run("measure", "in", "-o", "staged", "--recipe", "recipe.yaml", "--jobs", 0).status == 0
     done = run("train", "--ledger", "staged", "--where", "width > 50", *openclip(data="in"))
     assert done.status == 2
     assert "was scored with stages, which change samples" in done.err
@@ -141,7 +141,7 @@ def test_a_wrong_predicate_is_shown_with_its_place(here):
 @pytest.mark.deep
 def test_a_training_that_was_killed_resumes_and_another_subset_is_refused(tmp_path, drive):
     data = write_data(tmp_path)
-    scores = ("--scores", "width", "--workers", 0)
+    scores = ("--scores", "width", "--jobs", 0)
     assert run("measure", data, "-o", tmp_path / "scored", *scores).status == 0
     own = ["--status-every", "0", "--checkpoint-every", "3", "--schedule", "balanced", "--ledger", f"{tmp_path}/scored"]
     kept = [*own, "--where", "width > 1"]

@@ -37,7 +37,7 @@ from wdsflow.text.shell import quote, quote_path
 from .compare_samples import add_resolved, resolve
 from .program import Program, program_of
 
-_OF_SCORES = ("images", "captions", "image_memory", "precision")
+_OF_SCORES = ("image", "caption", "image_memory", "precision")
 
 
 class StagedLedger(LedgerError):
