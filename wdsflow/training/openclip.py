@@ -287,7 +287,7 @@ def _known_size(data: str, shards: int) -> float | None:
         reason = f"it does not list {error}" if isinstance(error, KeyError) else in_words(error)
         file = next((name for name in COUNTS if os.path.isfile(os.path.join(folder, name))), COUNTS[0])
         _log.warning(
-            "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --force",
+            "%s cannot be used, samples are counted: %s; to write it again: wdsflow index %s --sizes --len --restart",
             os.path.join(folder, file),
             reason,
             quote_path(folder),
