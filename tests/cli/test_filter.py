@@ -1,4 +1,4 @@
-"""``wdsflow filter``, ``score``, ``cut`` and ``scores`` from the outside."""
+"""``wdsflow filter``, ``measure``, ``cut`` and ``scores`` from the outside."""
 
 import contextlib
 import json
