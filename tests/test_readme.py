@@ -37,7 +37,10 @@ SLOW = {
     "docs/feed.md",
     "docs/filter.md",
     "docs/mapping.md",
+    "docs/predicates.md",
     "docs/report.md",
+    "docs/resize.md",
+    "docs/runs.md",
 }  # pages whose commands start browsers and processes
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

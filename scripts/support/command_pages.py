@@ -16,6 +16,38 @@ from wdsflow.stages.scores.base import TIERS
 from wdsflow.stages.scores.score_catalog import SCORES
 
 _WRITTEN = "`scripts/gen_reference.py` writes this page."
+_RECIPE = """# Recipes
+
+A recipe is a file, in YAML or TOML, with the options that decide what [`filter`](filter.md), `measure` and `cut` write:
+
+```yaml
+# yaml-language-server: $schema=recipe.schema.json
+stages:
+- rename: {jpg: "jpg;png;jpeg"}
+- json_text: {json_text_key: description;alt}
+- clean_text
+where: min_side >= 64 and caption_words >= 3 and not duplicate(among="kept")
+scores: [blur, aspect_ratio]
+```
+
+Give it with `--recipe FILE`. Command-line flags take precedence. The `run.json` of an earlier run is a recipe too. `measure` ignores the predicate.
+`wdsflow filter ... --print-recipe` prints the recipe that flags stand for.
+
+[recipe.schema.json](recipe.schema.json), which `--print-schema` prints, lets editors complete and check recipes. An error message names the line and
+the nearest valid name.
+
+## Stages
+
+`stages` run on each sample before it is scored: `rename`, `drop`, `json_text`, `clean_text`, `has_fields` and `sample`, with the same settings as in
+a [pipeline](training-details.md#stages). The [Python reference](reference.md#stages) lists the settings.
+
+Members that a stage changed, renamed or added are written again; all others keep their bytes. Samples that a stage drops are counted for that stage.
+Samples that it cannot handle are quarantined.
+
+## Keys
+
+All keys are optional. `scripts/gen_reference.py` writes this page.
+"""
 _TITLES = {
     "header": "From the first bytes of the file",
     "text": "From the caption, the json and the names",
@@ -47,7 +79,7 @@ def _help(command: str) -> str:
 def scores() -> str:
     """Return the manual pages of all scores, the cheap ones first."""
     known: list[Any] = sorted({**FACTS, **SCORES}.values(), key=lambda score: (TIERS.index(score.tier), score.name))
-    links = "[filter](filter.md); how to add some: [custom scores](scores.md#a-custom-score)"
+    links = "[filter](filter.md) and [predicates](predicates.md); how to add some: [custom scores](scores.md#a-custom-score)"
     parts = [f"# Scores\n\nWhat `wdsflow scores NAME` prints. How to use them: {links}.\n{_WRITTEN}\n"]
     for tier, title in _TITLES.items():
         parts.append(f"## {title}\n")
@@ -73,19 +105,11 @@ def _markdown(docstring: str) -> str:
 
 
 def recipe() -> str:
-    """Return the keys of a recipe as a table."""
+    """Return how recipes are used, and their keys as a table."""
     rows = []
     for name, about in json.loads(schema())["properties"].items():
         kind = " or ".join(f"`{each}`" for each in about.get("enum", ())) or str(about.get("type", "")).replace("|", "")
         default = f"`{json.dumps(about['default'])}`".replace("|", "\\|") if about.get("default") else ""
         rows.append(f"| `{name}` | {kind} | {default} | {about['description']} |".replace("txt|json", "txt\\|json"))
-    head = (
-        "# Recipe\n\nThe keys of a recipe, in YAML or TOML. All are optional. Command-line flags take precedence. For editors, the same is\n"
-        "[recipe.schema.json](recipe.schema.json). How to use recipes: [filter](filter.md#recipes). To see the recipe that flags stand for:\n"
-        "`wdsflow filter ... --print-recipe`.\n\n| key | type | default | |\n|---|---|---|---|\n"
-    )
-    return (
-        head
-        + "\n".join(rows)
-        + f"\n\nThe stages and their settings are in the [Python reference](reference.md#stages). {_WRITTEN}\n"
-    )
+    head = f"{_RECIPE}\n| key | type | default | |\n|---|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"

@@ -81,7 +81,7 @@ def test_without_openclip_the_command_that_installs_it_is_printed():
 
 
 def test_the_example_of_the_page_gives_two_epochs_that_differ(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "training-details.md").read_text()
     [example] = re.findall(r"```python\n(import open_clip\n.*?)```", page, re.DOTALL)
     code = example.replace("        ...\n", "        given[epoch].append(texts.tolist())\n")
     assert code != example
@@ -152,7 +152,7 @@ def test_arguments_that_cannot_be_meant_are_refused_in_words(tmp_path, given, ki
 
 
 def test_of_a_tokenizer_that_draws_only_the_images_are_the_same_with_other_decoders(tmp_path):
-    """As the limits in docs/training.md say."""
+    """As the limits in docs/training-details.md say."""
     args = {"train_data": write_shards(tmp_path, [20]), "workers": 1, "batch_size": 20}
 
     def draws(text):
