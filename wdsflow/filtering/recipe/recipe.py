@@ -52,7 +52,7 @@ class Recipe:
     caption: str = option(
         "txt",
         'Where captions are: txt, json:caption;alt or "txt|json:caption". auto: find out from some samples.',
-        metavar="PLACE",
+        metavar="FIELDS",
     )
     unknown: Unknowns = option(
         "quarantine", "What to do with samples whose predicate is unknown because a score failed.", panel=SAMPLES
