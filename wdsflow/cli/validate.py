@@ -71,7 +71,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
-    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or --check cannot judge.
+    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or your own loader cannot be judged.
     """
     if files.print_schema:
         from wdsflow.validate.report import schema
@@ -88,6 +88,8 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     _check_files(typed, "output", "write_baseline", "certify", "croissant", files=files)
     if options.check and not options.pipeline:
         fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
+    if options.samples is not None:
+        _check_samples(typed, options)
     if options.check and files.certify is not None:
         fail("--check counts no samples, which a certificate states", typed.again(check=None))
     if options.pipeline and "readers" not in typed.given:
@@ -103,6 +105,17 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     if files.certify is not None:
         written = write_certificate(report, files.certify, options.pipeline, typed) and written
     sys.exit(report.exit_status if written else 1)
+
+
+def _check_samples(typed: Typed, options: CheckOptions) -> None:
+    """Refuse --samples where it limits nothing."""
+    if not options.pipeline:
+        hint = f"such as: {typed.again(pipeline='train.py:make')}"
+        fail("--samples is how many samples of your own pipeline are read: name it", hint)
+    if options.check:
+        fail("--samples and --check: a check reads its own part of the shards", typed.again(samples=None))
+    if options.level == "full":
+        fail("--level full reads all samples, and --samples only some", typed.again(samples=None))
 
 
 _OF_MANIFEST = frozenset({"urls", "manifest", "level", "jobs", "form"})
