@@ -91,8 +91,15 @@ class CheckOptions:
     _: KW_ONLY
     pipeline: str | None = option(
         None,
-        "Judge for your own loader: module:object or path/to/train.py:make, run over a few samples of each kind. Readers of --for are judged only if named.",
+        "Run your own loader over the shards, and judge by what came out: module:object or path/to/train.py:make. Readers of --for are judged only if named.",
         metavar="CODE",
+    )
+    samples: int | None = option(
+        None,
+        "With --pipeline: samples that are read, however long it takes. By default 10,000, or those of a minute; all with --level full.",
+        metavar="N",
+        panel=CHECKS,
+        least=1,
     )
     check: Sequence[str] = option(
         (),

@@ -44,6 +44,7 @@ class Advice:
     safe: bool = True  # it changes or loses no data
     options: tuple[str, ...] | None = None  # of ``wdsflow repair`` over all shards
     flags: tuple[str, ...] = ()  # of the training command, which the command judges again
+    reads_on: bool = False  # the command runs the pipeline of --pipeline to its end
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from wdsflow.shards.urls import NoShards, expand
 from wdsflow.text.options import keywords
 from wdsflow.version import __version__
 
-from .advice.advice import advise
+from .advice.advice import advise, read_on
 from .advice.invocation import Invocation, settle
 from .advice.promises import Scan, Trial, keep_most
 from .advice.training_advice import try_settings
@@ -49,13 +49,14 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     scan = partial(scan_shards, jobs=options.jobs, engine=options.engine, address=options.address)
     if checks(options.check) and options.pipeline is None:
         raise ValueError("check asks about a loader: name it by pipeline, such as train.py:make")
+    if options.samples is not None and (options.pipeline is None or options.check or options.level == "full"):
+        raise ValueError("samples limits how much of a pipeline is run: name one, without check and without level full")
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
     written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
     expansion = expand(written)
     check_codes(options.select, ignore)
     parsed, readers = _readers(options.readers, arguments, world_size)
-    varieties = options.pipeline is not None
-    plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe, varieties=varieties)
+    plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe)
     progress = options.progress(len(expansion.urls)) if options.progress is not None else None
     shards = scan(expansion.urls, plan, progress=progress)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
@@ -66,8 +67,10 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
     trial = cache(partial(Trial, judged, plan, scan))
     findings = try_settings(keep_most(findings, judged, trial), judged)
-    advice = [*advise(judged, trial), *(each for verdict in context.verdicts for each in verdict.advice)]
-    invocation = Invocation(written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe)
+    advice = [*advise(judged, trial), *read_on(context.verdicts)]
+    invocation = Invocation(
+        written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe, options.pipeline
+    )
     findings, advice = settle(findings, advice, invocation)
     evidence.seconds = time.perf_counter() - start
     return Report(
@@ -122,10 +125,13 @@ def _with_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -
 
         found = check_loader(options.pipeline, checks(options.check), context.evidence, plan)
         return replace(context, checks=found)
-    from .pipeline.probe_pipeline import probe_pipeline  # rarely needed
+    from .pipeline.judge_pipeline import RunLimits, judge_pipeline  # rarely needed
 
-    probed = probe_pipeline(options.pipeline, context.evidence, plan, context.max_loss, world_size=options.world_size)
-    return replace(context, verdicts=(*context.verdicts, probed))
+    limits = RunLimits(options.samples, whole=options.level == "full")
+    verdict = judge_pipeline(
+        options.pipeline, context.evidence, context.max_loss, limits, allow_pipe=options.allow_pipe
+    )
+    return replace(context, verdicts=(*context.verdicts, verdict))
 
 
 def _readers(
@@ -142,7 +148,7 @@ def readers_of(options: CheckOptions, urls: Sequence[str]) -> tuple[list[Reader]
     """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
     check_engine(options.engine, options.address)
     _, readers = _readers(options.readers, None, options.world_size)
-    return readers, scan_options(options.level, readers, urls, allow_pipe=False, varieties=False)
+    return readers, scan_options(options.level, readers, urls, allow_pipe=False)
 
 
 def _scan_validation(

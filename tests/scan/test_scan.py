@@ -136,15 +136,6 @@ def test_a_missing_shard_is_evidence_not_an_exception(tmp_path: Path) -> None:
     assert shard.stop.kind == "unreadable"
 
 
-def test_kinds_of_values_are_told_apart_if_asked(tmp_path: Path) -> None:
-    members = [("a.txt", b"a cat"), ("a.json", b'{"n": -300}'), ("a.jpg", b"x"), ("a.cls", b"7")]
-    kinds = {"txt: str 3", "json: dict 1", "json has n", "json.n: int -9", "jpg: none", "cls: 1"}
-    path = str(write(tmp_path / "a.tar", members))
-
-    assert scan_shard(path, ScanOptions("headers", varieties=True)).varieties.keys() == kinds
-    assert not scan_shard(path, ScanOptions("headers")).varieties
-
-
 @pytest.mark.parametrize(
     ("field", "size", "name"),
     [

@@ -69,6 +69,14 @@ def advise(context: Context, trial: Callable[[], Trial]) -> list[Advice]:
     return [*settings, *advice] if any(each.usable for each in short) else [*advice, *settings]
 
 
+def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:
+    """Yield the command that reads all samples, if a run of the user's own pipeline was ended by a limit."""
+    for verdict in verdicts:
+        if verdict.run is not None and verdict.run.ended_by in ("samples", "time"):
+            does = f"run {escape(verdict.title, 200)} over all shards, to its own end"
+            yield Advice(0, does, verdict.reader, verdict.title, reads_on=True)
+
+
 def _repairs(verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield the gain of each possible repair step by itself, and of the needed steps together."""
     if not trial.known:

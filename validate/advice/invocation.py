@@ -23,6 +23,13 @@ class Invocation:
     training: Sequence[str] | None = None  # words for open_clip_train
     world_size: int = 1
     allow_pipe: bool = False
+    pipeline: str | None = None
+
+    def read_on(self) -> str:
+        """Return the command that runs the pipeline over all samples."""
+        words = [word for name in self.readers for word in ("--for", name)]
+        words += ["--pipeline", self.pipeline or "", "--level", "full", *self._allowed()]
+        return " ".join(["wdsflow validate", *map(quote_path, compact(self.urls, _NAMED)), command(words)])
 
     def with_training(self, flags: Sequence[str]) -> str:
         """Return the command that judges the same shards for another value of a flag of the training command."""
@@ -99,6 +106,8 @@ def settle(
     repairs = {options: invocation.repair(invocation.urls, options, next(folders)) for options in all_options}
 
     def written(each: Advice) -> Advice:
+        if each.reads_on:
+            return replace(each, command=invocation.read_on())
         if each.options is not None:
             return replace(each, command=repairs[each.options])
         again = each.flags and invocation.training is not None

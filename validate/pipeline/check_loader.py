@@ -18,7 +18,7 @@ from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRuns
-from .probe_samples import END, TinyTars
+from .sample_copies import END, TinyTars
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
 _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches

@@ -12,6 +12,8 @@ from types import ModuleType
 from wdsflow.text.shell import escape
 
 from ..tracing.meter import error_text, line_of, machine_fault
+from ..tracing.pipeline_steps import is_nested
+from .iterables import is_map_style, is_ray
 
 
 class PipelineError(Exception):
@@ -58,6 +60,31 @@ def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
         return found(list(urls)), True
     takes_shards = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
     return (found(list(urls)), True) if takes_shards else (found(), False)
+
+
+def check_made(found: object, built: object) -> None:
+    """Raise PipelineError if a function returned nothing, or several pipelines instead of a list of stages."""
+    name = escape(getattr(found, "__name__", type(found).__name__), 60)
+    if built is None:
+        raise PipelineError(f"{name} returned None: is a return missing?")
+    if isinstance(built, dict):
+        kind = type(built).__name__
+        raise PipelineError(f"{name} returned a {kind} of {', '.join(map(repr, built))}; return one of them")
+    if not isinstance(built, list | tuple):
+        return
+    kind, pipelines = type(built).__name__, [each for each in built if _gives_samples(each)]
+    others = [each for each in built[1:] if not _gives_samples(each) and not (callable(each) or hasattr(each, "run"))]
+    if len(pipelines) > 1:
+        raise PipelineError(f"{name} returned a {kind} of {len(pipelines)} pipelines; return the one to judge")
+    if pipelines and others:
+        raise PipelineError(
+            f"{name} returned a {kind} with a value of type {type(others[0]).__name__}; return the pipeline alone"
+        )
+
+
+def _gives_samples(thing: object) -> bool:
+    iterable = hasattr(thing, "__iter__") and not callable(thing) and not isinstance(thing, str | bytes | dict)
+    return iterable or is_nested(thing) or is_ray(thing) or is_map_style(thing)
 
 
 def _imported(where: str) -> ModuleType:

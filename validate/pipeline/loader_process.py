@@ -13,8 +13,8 @@ from typing import IO, Literal, NamedTuple, cast
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 
-from .probe_process import IMPORT, how_it_ended
 from .rows import Row, identity
+from .user_process import IMPORT, how_it_ended
 
 END = -1  # in place of a number of items: after the last one
 RANKS = 2  # of a run on several

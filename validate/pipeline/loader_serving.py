@@ -16,7 +16,8 @@ from wdsflow.engines.peer import receive, send, take_line
 
 from ..tracing.meter import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
-from .load_pipeline import PipelineError, build, failure_text, find
+from .iterables import Items, is_map_style
+from .load_pipeline import PipelineError, build, check_made, failure_text, find
 from .loader_parts import (
     DEFINES,
     SEEDS,
@@ -31,10 +32,8 @@ from .loader_parts import (
     with_workers,
 )
 from .loader_process import END, LoaderFacts, LoaderRequest, LoaderRun, Place, SavedState, Stage
-from .probe_process import RANKS, bound_memory
-from .rewire import check_made
 from .rows import rows_of
-from .stand_ins import Items, is_map_style
+from .user_process import bound_memory, forget_ranks
 
 
 def serve(spec: str, libraries: Sequence[str]) -> None:
@@ -65,8 +64,7 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
 
 def _set_rank(request: LoaderRequest) -> None:
     """Set the variables that torchrun sets, and none of other launchers."""
-    for name in RANKS:
-        os.environ.pop(name, None)
+    forget_ranks()
     os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(request.rank))
     os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(request.ranks))
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)}

@@ -8,7 +8,7 @@ import hashlib
 import pickle
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard, cast
 
 Row = dict[str, str]  # column -> mark
 KEY = "key:"
@@ -53,6 +53,58 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
     split = {name: value for name, value in columns.items() if _is_column(value) and len(value) == count}
     whole = _row({name: value for name, value in columns.items() if name not in split}, keys)
     return [{**whole, **_row({name: value[index] for name, value in split.items()}, keys)} for index in range(count)]
+
+
+def keys_in(item: object, keys: Collection[str]) -> list[str]:
+    """Return the keys of the samples in one item of a loader, a sample or a batch; none if they are not visible."""
+    if isinstance(item, Mapping):
+        named = item.get("__key__")
+        if isinstance(named, str):
+            return [named]
+        if isinstance(named, list | tuple) and named and all(isinstance(each, str) for each in named):
+            return list(named)
+        values: list[Any] = [each for each in item.values() if isinstance(each, str | list | tuple)]
+    else:
+        values = list(item) if isinstance(item, list | tuple) else [item]
+    for value in values:
+        if _is_key(value, keys):
+            return [value]
+        if isinstance(value, list | tuple) and value and all(_is_key(each, keys) for each in value):
+            return list(value)
+    if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
+        return []
+    return [key for each in item for key in keys_in(each, keys)]
+
+
+def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
+    """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
+
+    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns.
+    """
+    if item is None or (isinstance(item, list | tuple | dict) and not item):
+        return 0
+    if found := keys_in(item, keys):
+        return len(found)
+    columns = _columns(item)
+    for name, value in list(columns.items()):
+        if isinstance(value, Mapping):
+            columns |= _columns(columns.pop(name), f"{name}.")
+    length = _length(columns, keys)
+    if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
+        return length
+    if _has_records(item, keys):
+        return len(item)
+    fitting = {count for count in (len(item), length) if count == size}
+    return size if fitting and len(item) != length else None
+
+
+def may_be_batch(item: object) -> bool:
+    """Return whether an item of a loader, of which no key is visible, may hold several samples."""
+    if _is_array(item):
+        return not (item.ndim < 2 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS))
+    if isinstance(item, list) and len(item) > 1 and len(set(map(type, item))) == 1 and not _is_array(item[0]):
+        return True
+    return samples_in(item, ()) is not None
 
 
 def _has_records(items: Sequence[object], keys: Collection[str]) -> bool:

@@ -10,6 +10,7 @@ from wdsflow.scan.evidence import ShardEvidence
 
 from ..finding import Finding
 from ..forecast.forecast import as_dict
+from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Verdict
 from .baseline import fingerprint
 
@@ -69,11 +70,27 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         **picked(verdict, "title exact"),
         "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
+        "run": None if verdict.run is None else _run(verdict.run),
         "funnel": asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
         "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
         "advice": [picked(each, "regains usable exact text command language flags reader safe") for each in own],
+    }
+
+
+def _run(run: PipelineRun) -> dict[str, object]:
+    return {
+        **picked(run, "ended_by read came repeated shards of_shards"),
+        "stages": [
+            {
+                **picked(stage, "number title"),
+                "in": stage.taken,
+                **picked(stage, "out kind seconds"),
+                "swallowed": stage.errors,
+            }
+            for stage in run.stages
+        ],
     }
 
 

@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 from wdsflow.text.words import command_lines, plain, relative
 
 from ..finding import Severity
+from ..verdicts.verdict import Outcome
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import fixes, group, shards_of
 from .report import Report
 from .report_text import summary_and_reasons
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
+_OUTCOMES: dict[Outcome, str] = {"trains": "notice", "not judged": "warning"}  # all others are errors
 _NAMED = 5  # shards named in one annotation
 
 
@@ -25,7 +27,7 @@ def render(report: Report) -> str:
         lines.append(_command("error", why, title=title))
     for verdict in report.verdicts:
         summary, reasons = summary_and_reasons(verdict)
-        command = "notice" if verdict.outcome == "trains" else "error"
+        command = _OUTCOMES.get(verdict.outcome, "error")
         title = f"{plain(verdict.title)} {verdict.outcome}"
         lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))
     for each in group(report.findings):

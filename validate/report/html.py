@@ -20,7 +20,7 @@ from wdsflow.stages.scores.model.clip_tokens import clip_words
 from wdsflow.text.words import how_many, place, plain, short, size
 
 from ..forecast.forecast import Forecast, sentences
-from ..verdicts.verdict import PIPELINE, Verdict
+from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
 from .report_text import closing_line, consequence, ignored_lines, notes, summary_and_reasons
@@ -196,10 +196,14 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
 
 def _funnel(verdict: Verdict) -> Iterator[dict[str, object]]:
     """Yield the steps of a reader's pipeline, each as a share of all samples."""
+    if verdict.run is not None:
+        most = max((stage.out for stage in verdict.run.stages), default=1)
+        for stage in verdict.run.stages:
+            yield _bar(plain(f"left {stage.name}"), stage.out, stage.out / max(1, most))
+        return
     funnel = verdict.funnel
     steps = [(f"samples, of {how_many(funnel.members, 'file')}", funnel.samples)]
-    if verdict.reader != PIPELINE:
-        steps += [(f"with image and {verdict.pairs_with}", funnel.complete), ("decode", funnel.decoded)]
+    steps += [(f"with image and {verdict.pairs_with}", funnel.complete), ("decode", funnel.decoded)]
     whole = max(verdict.samples, funnel.samples, 1)
     yield from (_bar(label, count, count / whole) for label, count in steps)
     yield _bar("reach a batch" if verdict.reaches_batches else "usable", funnel.usable, funnel.usable / whole, "good")

@@ -1,7 +1,7 @@
 """The result of validation, and how it is shown."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from wdsflow.scan.evidence import Evidence, Level
@@ -40,7 +40,7 @@ class Report:
     def ok(self) -> bool:
         """Whether every reader trains and no finding is an error; with a baseline, whether no new one is.
 
-        A verdict other than "trains" always has an error among its findings; a baseline recognizes it by that error.
+        A verdict that is bad always has an error among its findings; a baseline recognizes it by that error.
         """
         trains = all(verdict.outcome == "trains" for verdict in self.verdicts)
         trains = trains and not no_verdict_text(self.evidence.shards)
@@ -63,10 +63,13 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        """0 if there is no error, otherwise 1; 2 if there is none, but what was asked about a loader could not be judged.
+        """0 if there is no error, otherwise 1; 2 if there is none, but the user's own loader could not be judged.
 
         The command line reports if nothing could be read.
         """
+        unjudged = [each for each in self.verdicts if each.outcome == "not judged"]
+        if unjudged and replace(self, verdicts=[each for each in self.verdicts if each not in unjudged]).ok:
+            return 2
         undecided = any(each.answer == "not judged" for each in self.checks)
         return 1 if not self.ok else 2 if undecided else 0
 

@@ -9,7 +9,9 @@ from wdsflow.text.words import command_lines, duration, how_many, place, plain, 
 
 from ..finding import Finding
 from ..forecast.forecast import sentences
-from ..verdicts.verdict import PIPELINE, Outcome, Verdict
+from ..tracing.trace import table
+from ..verdicts.pipeline_run import PipelineRun
+from ..verdicts.verdict import Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
 
@@ -73,7 +75,7 @@ _CONSEQUENCES: dict[Outcome, str] = {
     "stalls": "training would hang, without an error",
     "crashes": "an exception would end the run",
     "refused": "training does not start",
-    "not known": "what was tried does not decide whether it trains",
+    "not judged": "",
 }
 
 
@@ -141,7 +143,11 @@ def _verdicts(report: "Report", writer: Writer) -> None:
             writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
         if meaning := consequence(verdict):
             writer.line((meaning, "italic"), indent=4)
-        writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
+        if verdict.run is None:
+            writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
+        elif verdict.run.stages:
+            for row in table(verdict.run.stages, writer.console.width - 4):
+                writer.row(row.rstrip(), indent=4, style="dim")
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
         found = how_many(len(group(report.errors)), "error")
         writer.line((f"but check {found} below (exit status 1)", "red"), indent=4)
@@ -167,13 +173,17 @@ def consequence(verdict: Verdict) -> str:
     """Return what an outcome means for the run; "" if nothing is wrong."""
     if verdict.outcome == "loses" and verdict.reports_losses:
         return "it runs, and reports what it leaves out"
-    if verdict.outcome == "loses" and verdict.reader == PIPELINE:  # its handlers may well warn
-        return "it runs, on fewer samples" if verdict.usable else "an epoch ends without a sample"
+    if verdict.run is not None and verdict.outcome == "loses":  # its handlers may well warn
+        return "it runs, on fewer samples" if verdict.usable else "it runs, without a sample"
+    if verdict.run is not None and verdict.outcome in ("crashes", "stalls", "not judged"):
+        return ""  # the first reason says what happened
     return _CONSEQUENCES[verdict.outcome]
 
 
 def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
     """Return the numbers of the outcome, and the reasons that need separate lines."""
+    if verdict.run is not None:
+        return _observed(verdict, verdict.run)
     if verdict.outcome == "refused":
         why, *others = (plain(reason.message) for reason in verdict.reasons)
         return why, others
@@ -193,6 +203,20 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
     return text, reasons
 
 
+def _observed(verdict: Verdict, run: PipelineRun) -> tuple[str, list[str]]:
+    """Return the numbers of a run, which are about what it read, and the reasons."""
+    reasons = [plain(reason.message) for reason in verdict.reasons]
+    came = "reach a batch" if verdict.outcome in ("trains", "loses") else "came out"
+    if verdict.outcome == "not judged":
+        return f"{how_many(run.came, 'element')} came out ({run.scope} opened)", reasons
+    if run.read is None and not run.whole and verdict.outcome not in ("trains", "loses"):
+        return f"{how_many(run.came, 'sample')} came out ({run.scope} opened)", reasons
+    samples = how_many(verdict.samples, "sample")
+    if not run.whole or (run.repeated and verdict.samples == run.read):
+        samples = f"the {samples} read ({run.scope})"
+    return f"{verdict.usable:,} of {samples} {came}", reasons
+
+
 def _funnel(verdict: Verdict) -> str:
     funnel, one = verdict.funnel, verdict.funnel.samples == 1
     grouped = "" if funnel.samples == verdict.samples else " in the reader's grouping"
@@ -200,9 +224,8 @@ def _funnel(verdict: Verdict) -> str:
         (funnel.members, "member" if funnel.members == 1 else "members"),
         (funnel.samples, f"{'sample' if one else 'samples'}{grouped}"),
     ]
-    if verdict.reader != PIPELINE:  # the fields that a pipeline needs are unknown
-        steps.append((funnel.complete, f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}"))
-        steps.append((funnel.decoded, "decode"))
+    steps.append((funnel.complete, f"{'image +' if funnel.complete else 'with image and'} {verdict.pairs_with}"))
+    steps.append((funnel.decoded, "decode"))
     steps.append((funnel.usable, "in batches" if verdict.reaches_batches else "usable"))
     last = next((index for index, (number, _) in enumerate(steps) if not number), len(steps))
     texts = [f"{number:,} {name}" for number, name in steps[: last + 1]]

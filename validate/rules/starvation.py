@@ -38,7 +38,7 @@ class NothingPasses(Rule):
         if not context.evidence.samples:
             return  # nothing could be read: other rules report why
         for verdict in context.verdicts:
-            if verdict.usable or verdict.outcome == "crashes":
+            if verdict.usable or verdict.outcome in ("crashes", "not judged"):
                 continue
             why = f": {verdict.reasons[0].message}" if verdict.reasons else ""
             end = "training hangs" if verdict.outcome == "stalls" else "there is nothing to train on"
@@ -268,16 +268,14 @@ _ENDS = {
     "crashes": "ends with an exception",
     "stalls": "hangs",
     "loses": "loses too many samples",
-    "not known": "may not train",
 }
 
 
 class OwnPipeline(Rule):
-    """The pipeline of --pipeline loses samples, hangs, ends with an exception, or may do so.
+    """The pipeline of --pipeline loses samples, hangs, or ends with an exception.
 
-    What: the code named by ``--pipeline`` was run over some real samples of each kind, and over the shards in order.
-    The message has the stage at which samples are lost, the exception, and the line of the code. If the outcome is not
-    known, it says which samples were not read, and what they may do.
+    What: the code named by ``--pipeline`` was run over the shards, in their order. The message has the stage at which
+    samples were lost, the exception, the sample, and the line of the code.
 
     Why it matters: a stage with ``handler=wds.ignore_and_continue`` drops samples silently. A stage without a handler
     ends the run at the first sample that it cannot take, perhaps after hours.
@@ -285,8 +283,8 @@ class OwnPipeline(Rule):
     In practice: ``to_tuple("jpg", "json")`` where some samples have ``png``; ``sample["json"]["caption"]`` where some
     objects have no caption; ``select`` that never lets a sample through.
 
-    Fix: change the stage that the message names, repair the shards, or accept the loss with ``--max-loss``. If
-    the outcome is not known, read all samples with ``--level full``, or let the stage drop what it cannot take.
+    Fix: change the stage that the message names; let it drop what it cannot take, with
+    ``handler=wds.warn_and_continue``; repair the shards; or accept the loss with ``--max-loss``.
     """
 
     code = "P326"
@@ -294,12 +292,12 @@ class OwnPipeline(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         for verdict in context.verdicts:
-            if verdict.reader != PIPELINE or verdict.outcome == "trains":
+            if verdict.reader != PIPELINE or verdict.outcome not in _ENDS:
                 continue
             if not verdict.usable and verdict.outcome != "crashes":
                 continue  # P301 reports it
             first = verdict.reasons[0] if verdict.reasons else None
             why = f": {first.message}" if first else ""
-            count = max(1, verdict.samples - (verdict.usable if verdict.least is None else verdict.least))
+            count = max(1, verdict.samples - verdict.usable)
             message = f"{verdict.title} {_ENDS[verdict.outcome]}{why}"
             yield self.found(message, [PIPELINE], first.shard if first else None, first, count=count)

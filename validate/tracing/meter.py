@@ -8,19 +8,22 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from types import CodeType
 from typing import Literal, NoReturn
 
+import wdsflow.validate
 from wdsflow.memory.batching.attempt import chain, is_out_of_memory
 from wdsflow.text.shell import escape
 
-from .pipeline_steps import Chain
+from .pipeline_steps import Call, Chain, named, positional
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib")}
-    | {os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep}
+    | {os.path.dirname(os.path.realpath(str(module.__file__))) + os.sep for module in (wdsflow, wdsflow.validate)}
 )
 _WORKERS = "Original Traceback (most recent call last)"
 _REMOTE = re.compile(r'File "([^"\n]+)", line (\d+), in')
@@ -77,6 +80,17 @@ def own_line(file: str, number: int | None) -> str:
     if not os.path.exists(file) or real.startswith(libraries) or any(name in real for name in _PACKAGES):
         return ""
     return escape(f"{os.path.relpath(file)}:{number}", 200)
+
+
+def code_line(thing: object) -> str:
+    """Return the line where a function, generator or class of the user begins, or that of an argument of a stage; "" if none."""
+    arguments = *positional(thing), *named(thing).values(), *getattr(thing, "keywords", {}).values()
+    for each in (thing, getattr(thing, "func", None), *arguments, type(thing)):
+        for function in (each, getattr(each, "__iter__", None), getattr(each, "__call__", None)):  # noqa: B004 - its code
+            code = getattr(function, "__code__", None) or getattr(function, "gi_code", None)
+            if isinstance(code, CodeType) and (line := own_line(code.co_filename, code.co_firstlineno)):
+                return line
+    return ""
 
 
 def machine_fault(error: BaseException) -> str:
@@ -189,8 +203,6 @@ class TraceRun:
         self.endless_at = -1
         self.drained = False  # the last stage ended by itself: nothing is left in a buffer
         self.blocked: tuple[int, float] | None = None  # the stage, and the seconds without an answer
-        self.machine = ""  # a missing requirement of this machine, by the first such error
-        self.watch: Callable[[TraceRun, int], None] | None = None  # called with each stage whose code starts to run
 
     def switch(self, owner: int) -> int:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
@@ -198,13 +210,32 @@ class TraceRun:
         before = self.owner
         self.seen[before].seconds += now - self.since
         self.since, self.owner = now, owner
-        self.show()
         return before
 
-    def show(self) -> None:
-        """Call ``watch``: a stage starts to run, or has its next item."""
-        if self.watch is not None and self.owner >= 0:
-            self.watch(self, self.owner)
+    def begins(self, index: int) -> None:
+        """Note that stage ``index`` begins with a source, once in each pass."""
+
+    def look(self, index: int, item: object) -> None:
+        """See an item that stage ``index`` has just yielded, after it was counted."""
+
+    def names_shard(self, text: str) -> bool:
+        """Return whether a text that comes before any sample is a shard."""
+        return bool(text)
+
+    def samples_in(self, index: int, batch: object) -> int:
+        """Return the number of samples in a batch that stage ``index`` yields; 0 if unknown."""
+        return rows_in(batch)
+
+    def input_ends(self, index: int) -> Reason:
+        """Return why stage ``index`` yields no further item; "" if it goes on."""
+        seen = self.seen[index]
+        if index == self.first and seen.out >= self.samples:
+            return "samples"
+        if index == self.first and time.monotonic() > self.soft:
+            return "time"
+        if index == 0 and self.chain.urls and not self.unread and self.first >= len(self.seen) - 1:
+            return "pass"  # every shard was read, and none had a sample
+        return ""
 
     def check(self) -> None:
         """Raise Stopped when time is up."""
@@ -225,7 +256,6 @@ class TraceRun:
         seen.errors += 1
         seen.error_types[name] = seen.error_types.get(name, 0) + 1
         seen.ended_stream |= not goes_on
-        self.machine = self.machine or machine_fault(error)
         if seen.errors == 1:
             seen.first_error, seen.error_line = error_text(error), line_of(error)
             seen.error_key, seen.error_shard = self.place(index)
@@ -249,7 +279,7 @@ class Meter(Iterator[object]):
     def __init__(self, run: TraceRun, index: int) -> None:
         self.run, self.index = run, index
         self.seen = run.seen[index]
-        self.ended = False
+        self.ended = self.seen.ended = False
         self.polls = 0
         self.source: Iterator[object] = iter(())  # the stage to measure
 
@@ -262,7 +292,7 @@ class Meter(Iterator[object]):
     def __next__(self) -> object:
         run = self.run
         run.check()
-        if self.ended or self._enough():
+        if self.ended or self._input_ends():
             self._end()
         before = run.switch(self.index)
         try:
@@ -279,21 +309,15 @@ class Meter(Iterator[object]):
         finally:
             run.switch(before)
         run.check()
-        self._look(item)
-        run.show()
+        self.count(item)
+        run.look(self.index, item)
         return item
 
-    def _enough(self) -> bool:
-        run = self.run
-        if self.index == run.first and self.seen.out >= run.samples:
-            run.reason = run.reason or "samples"
-        elif self.index == run.first and time.monotonic() > run.soft:
-            run.reason = run.reason or "time"
-        elif self.index == 0 and run.chain.urls and not run.unread and run.first >= len(run.seen) - 1:
-            run.reason = run.reason or "pass"  # every shard was read, and none had a sample
-        else:
-            return False
-        return True
+    def _input_ends(self) -> bool:
+        why = self.run.input_ends(self.index)
+        if why:
+            self.run.reason = self.run.reason or why
+        return bool(why)
 
     def _end(self) -> NoReturn:
         self.ended = self.seen.ended = True
@@ -303,18 +327,19 @@ class Meter(Iterator[object]):
             self.run.refuse()
         raise StopIteration
 
-    def _look(self, item: object) -> None:
+    def count(self, item: object) -> None:
+        """Count an item that the stage has yielded."""
         run, seen = self.run, self.seen
         seen.out += 1
         if isinstance(item, dict):
             self._look_at_dict(item)
-        elif isinstance(item, str) and self.index < run.first:
+        elif isinstance(item, str) and self.index < run.first and run.names_shard(item):
             seen.kind = seen.kind or "shard"
             seen.shard = escape(item)
         else:
             seen.kind = "batch" if self._is_batch(item) else "sample"
         if seen.kind == "batch":
-            seen.rows += rows_in(item)
+            seen.rows += run.samples_in(self.index, item)
         elif seen.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
@@ -347,6 +372,29 @@ class Meter(Iterator[object]):
         upstream = self.run.seen[self.index - 1].kind if self.index else ""
         nested = isinstance(item, list) and bool(item) and isinstance(item[0], dict | tuple | list)
         return batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
+
+
+def metered(run: TraceRun, index: int) -> Call:
+    """Return a function that runs stage ``index`` on a source, as often as it is called, with a meter on its output."""
+    step = run.chain.steps[index]
+    call: Call | None = None
+
+    def begin(*source: Iterable[object]) -> Meter:
+        nonlocal call
+        run.begins(index)
+        meter = Meter(run, index)
+        before = run.switch(index)
+        try:
+            call = call or step.make(partial(run.swallowed, index))
+            meter.source = iter(call(*source))
+        except Exception as error:
+            run.raised = run.raised or (index, error)
+            raise
+        finally:
+            run.switch(before)
+        return meter
+
+    return begin
 
 
 def rows_in(batch: object) -> int:

@@ -4,20 +4,21 @@ import copy
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
-from typing import Literal, Protocol, SupportsInt, TypeGuard
+from typing import Literal, Protocol, SupportsInt, TypeGuard, cast
 
 from wdsflow.text.shell import escape
 
 _CUT = 60
+_USUAL_BATCH = 20  # of webdataset's batched
 Note = Callable[[Exception, bool], object]  # the swallowed error; whether the stage continues
 Handler = Callable[..., object]
 Call = Callable[..., Iterable[object]]
-LEFT_OUT = object()  # result of a probe's collate function that makes no batch of its items
+Assemble = Callable[["Sequence[Call]"], Iterable[object]]  # puts calls in the place of all stages
 
 
 class Pipeline(Protocol):
@@ -37,6 +38,9 @@ class Loader(Protocol):
     sampler: Iterable[object]
     batch_sampler: Iterable[Iterable[object]] | None
     collate_fn: Callable[[object], object]
+
+
+RunLoader = Callable[[Loader], Iterable[object]]
 
 
 def is_pipeline(thing: object) -> TypeGuard[Pipeline]:
@@ -69,6 +73,8 @@ def bare_name(stage: object) -> str:
 
 def title(stage: object) -> str:
     """Describe a stage as code, without its handler: ``batched(64, partial=False)``."""
+    if is_loader(stage):
+        return f"DataLoader(batch_size={stage.batch_size}, num_workers={stage.num_workers})"
     positional = getattr(stage, "args", None)
     named = getattr(stage, "kw", getattr(stage, "keywords", None))
     if not isinstance(positional, tuple) or not isinstance(named, dict):
@@ -108,9 +114,13 @@ def argument(stage: object, name: str, place: int, default: object = None) -> ob
 
 
 def batch_size(stage: object) -> int:
-    """Return how many items ``batched`` puts into one: 20 is webdataset's default."""
+    """Return how many items a stage or a DataLoader puts into one; 0 if it makes no batches."""
+    if is_loader(stage):
+        return stage.batch_size or 0
+    if bare_name(stage) != "batched":
+        return 0
     size = argument(stage, "batchsize", 0)
-    return int(size) if isinstance(size, SupportsInt) else 20
+    return int(size) if isinstance(size, SupportsInt) else _USUAL_BATCH
 
 
 def _call_of(stage: object) -> tuple[Handler, Call] | None:
@@ -165,43 +175,28 @@ def with_handler(stage: object, note: Note) -> object:
     return twin
 
 
-def continues(stage: object) -> bool:
-    """Return whether a stage of webdataset drops samples for which its code raises an error, and continues.
-
-    This is known for handlers whose names end like webdataset's, such as ``log_and_continue`` of OpenCLIP.
-    """
-    call = _call_of(stage) if module_of(getattr(stage, "f", None)).startswith("webdataset.") else None
-    return call is not None and str(getattr(call[0], "__name__", "")).endswith("_and_continue")
-
-
 def module_of(thing: object) -> str:
     """Return the module of a function, or of the class of an object."""
     return str(getattr(thing, "__module__", None) or type(thing).__module__)
 
 
 _GENERATORS = {
-    "random": {"get": "getstate", "set": "setstate", "seed": "seed"},
-    "numpy": {"get": "random.get_state", "set": "random.set_state", "seed": "random.seed"},
-    "torch": {"get": "get_rng_state", "set": "set_rng_state", "seed": "manual_seed"},
+    "random": {"get": "getstate", "set": "setstate"},
+    "numpy": {"get": "random.get_state", "set": "random.set_state"},
+    "torch": {"get": "get_rng_state", "set": "set_rng_state"},
 }
 
 
-def of_generators(what: Literal["get", "set", "seed"]) -> list[Callable[..., object]]:
+def _of_generators(what: Literal["get", "set"]) -> list[Callable[..., object]]:
     """Return the functions of the global generators of Python, numpy and torch, as far as these are imported."""
     loaded = ((sys.modules.get(name), paths) for name, paths in _GENERATORS.items())
     return [attrgetter(paths[what])(module) for module, paths in loaded if module is not None]
 
 
-def random_state() -> list[str]:
-    """Return the states of the global random generators, for comparison."""
-    states = [get() for get in of_generators("get")]
-    return [str(getattr(state, "tolist", lambda state=state: state)()) for state in states]
-
-
 @contextmanager
 def same_random_state() -> Iterator[None]:
     """Restore the global random generators afterwards."""
-    states = [(restore, get()) for get, restore in zip(of_generators("get"), of_generators("set"), strict=True)]
+    states = [(restore, get()) for get, restore in zip(_of_generators("get"), _of_generators("set"), strict=True)]
     try:
         yield
     finally:
@@ -215,6 +210,7 @@ class PipelineStep:
 
     title: str
     make: Callable[[Note], Call]
+    stage: object
     batch: int = 0  # input items per output item, if known; -1 if it takes batches apart
     package: str = ""  # package of the stage's code
 
@@ -228,6 +224,8 @@ class Chain:
     breaks: bool = False  # ...but ends after a pass without a sample (webdataset from 0.2.90 on)
     urls: frozenset[str] = frozenset()  # of a source that endlessly draws shards with replacement
     workers: int = 0  # loader processes that the object would start
+    run_loader: RunLoader | None = None  # runs a DataLoader as one step; None: its stages run without it
+    assemble: Assemble | None = None  # makes the pipeline again, which then repeats and ends as the object does
 
     def add(self, stage: object, invoke: Call) -> None:
         """Append a stage that ``invoke(stage, source)`` runs."""
@@ -236,12 +234,14 @@ class Chain:
             self.endless = bool(self.urls)
 
         def make(note: Note) -> Call:
+            if self.run_loader is not None and is_loader(stage):
+                return partial(self.run_loader, stage)
             return partial(invoke, with_handler(_copied(stage), note))
 
         name = bare_name(stage)
-        batch = batch_size(stage) if name == "batched" else -1 if name in ("unbatched", "unlisted") else 0
+        batch = -1 if name in ("unbatched", "unlisted") else batch_size(stage)
         package = module_of(getattr(stage, "f", None) or getattr(stage, "func", None) or stage)
-        self.steps.append(PipelineStep(title(stage), make, batch, package))
+        self.steps.append(PipelineStep(title(stage), make, stage, batch, package))
 
     @property
     def by_open_clip(self) -> bool:
@@ -249,35 +249,74 @@ class Chain:
         return any(step.package.startswith("open_clip") for step in self.steps)
 
 
-def take_apart(thing: object) -> Chain:
+def take_apart(thing: object, run_loader: RunLoader | None = None) -> Chain:
     """Return the steps of a DataPipeline, WebDataset, WebLoader, torch DataLoader, dataset, or list of stages.
 
-    Raises TypeError if the object is none of these.
+    Args:
+        thing: the pipeline; it stays unchanged.
+        run_loader: iterates over a DataLoader that is the source, as one step. By default the stages of its dataset are
+            steps, and another does the work of the loader without its worker processes.
+
+    Raises:
+        TypeError: the object is none of these.
     """
-    chain = Chain()
-    _collect(thing, chain)
-    if not chain.steps:
-        raise TypeError("the pipeline has no stages")
+    chain = Chain(run_loader=run_loader)
+    chain.assemble = _collect(thing, chain)
     return chain
 
 
-def _collect(thing: object, chain: Chain) -> None:
+def _collect(thing: object, chain: Chain) -> Assemble:
+    """Add the steps of an object to an empty chain; return the function that makes it again of measured steps."""
     thing = getattr(thing, "dataloader", thing)  # of OpenCLIP's DataInfo
     if is_pipeline(thing):
-        for stage in thing.pipeline:
-            _collect(stage, chain) if not chain.steps and is_nested(stage) else chain.add(stage, thing.invoke)
-        endless, breaks = repetition(thing)
-        if endless:
-            chain.endless, chain.breaks = True, breaks and not chain.urls
-    elif is_loader(thing):
-        _collect_loader(thing, chain)
-    elif isinstance(thing, list | tuple):
-        for stage in thing:
-            _collect(stage, chain) if not chain.steps and is_nested(stage) else chain.add(stage, invoke_plain)
-    elif hasattr(thing, "__iter__") and not isinstance(thing, str | bytes | dict):
-        chain.add(thing, invoke_plain)
-    else:
+        return _collect_pipeline(thing, chain)
+    if is_loader(thing):
+        return _collect_loader(thing, chain)
+    if isinstance(thing, list | tuple):
+        return _collect_list(thing, chain)
+    if not hasattr(thing, "__iter__") or isinstance(thing, str | bytes | dict):
         raise TypeError(f"not a pipeline: {type(thing).__name__}; give a DataPipeline, a loader or a list of stages")
+    return _collect_list([thing], chain)
+
+
+def _collect_pipeline(pipeline: Pipeline, chain: Chain) -> Assemble:
+    inner, later = _collect_stages(pipeline.pipeline, pipeline.invoke, chain)
+    endless, breaks = repetition(pipeline)
+    if endless:
+        chain.endless, chain.breaks = True, breaks and not chain.urls
+
+    def assemble(calls: Sequence[Call]) -> Iterable[object]:
+        before = len(calls) - later
+        twin = copy.copy(pipeline)
+        twin.pipeline = [calls[0] if inner is None else inner(calls[:before]), *calls[before:]]
+        return cast("Iterable[object]", twin)
+
+    return assemble
+
+
+def _collect_list(stages: Sequence[object], chain: Chain) -> Assemble:
+    inner, later = _collect_stages(stages, invoke_plain, chain)
+
+    def assemble(calls: Sequence[Call]) -> Iterable[object]:
+        before = len(calls) - later
+        items = calls[0]() if inner is None else inner(calls[:before])
+        for call in calls[before:]:
+            items = call(items)
+        return items
+
+    return assemble
+
+
+def _collect_stages(stages: Sequence[object], invoke: Call, chain: Chain) -> tuple[Assemble | None, int]:
+    """Add stages; return what makes the first one again, if that has stages of its own, and the number of the others."""
+    if not stages:
+        raise TypeError("the pipeline has no stages")
+    source, *others = stages
+    whole = chain.run_loader is not None and is_loader(source)
+    inner = _collect(source, chain) if is_nested(source) and not whole else None
+    for stage in stages if inner is None else others:
+        chain.add(stage, invoke)
+    return inner, len(others)
 
 
 def repetition(pipeline: object) -> tuple[bool, bool]:
@@ -288,7 +327,9 @@ def repetition(pipeline: object) -> tuple[bool, bool]:
     return True, code is not None and "count" in code.co_varnames
 
 
-def _collect_loader(loader: Loader, chain: Chain) -> None:
+def _collect_loader(loader: Loader, chain: Chain) -> Assemble:
+    if chain.run_loader is not None:
+        return _collect_list([loader], chain)
     chain.workers = max(chain.workers, int(loader.num_workers))
     dataset = loader.dataset
     if is_nested(dataset):
@@ -297,8 +338,8 @@ def _collect_loader(loader: Loader, chain: Chain) -> None:
         chain.add(dataset, lambda items: (items[index] for index in loader.sampler))
     else:
         chain.add(dataset, invoke_plain)
-    text = f"DataLoader(batch_size={loader.batch_size}, num_workers={loader.num_workers})"
-    chain.steps.append(PipelineStep(text, lambda _: partial(_collated, loader), batch=loader.batch_size or 0))
+    chain.steps.append(PipelineStep(title(loader), lambda _: partial(_collated, loader), loader, batch_size(loader)))
+    return lambda calls: calls[-1](*calls[:-1])
 
 
 def _collated(loader: Loader, source: Iterable[object]) -> Iterator[object]:
@@ -307,12 +348,10 @@ def _collated(loader: Loader, source: Iterable[object]) -> Iterator[object]:
     for item in source:
         items.append(item)
         if loader.batch_size is None or len(items) == loader.batch_size:
-            batch = loader.collate_fn(item if loader.batch_size is None else items)
+            yield loader.collate_fn(item if loader.batch_size is None else items)
             items = []
-            if batch is not LEFT_OUT:
-                yield batch
-    if items and not loader.drop_last and (batch := loader.collate_fn(items)) is not LEFT_OUT:
-        yield batch
+    if items and not loader.drop_last:
+        yield loader.collate_fn(items)
 
 
 def invoke_plain(stage: object, *source: Iterable[object]) -> Iterable[object]:

@@ -10,10 +10,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
-from .meter import Meter, StageTrace, Stopped, TraceRun, error_text
+from .meter import Meter, StageTrace, Stopped, TraceRun, error_text, metered
 from .pipeline_steps import same_random_state, take_apart
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
@@ -46,21 +45,29 @@ class Trace:
         return self.stages[-1].out
 
     def __str__(self) -> str:
-        wide = max(len(stage.title) for stage in self.stages)
-        lines = [self.verdict, *self.notes, ""]
-        lines.append(f"  #  {'stage':<{wide}}  {'in':>9}  {'out':>9}  {'':<7}  {'seconds':>8}  {'swallowed':>9}")
-        for stage in self.stages:
-            taken = f"{stage.taken:,}" if stage.number > 1 else "-"
-            lines.append(
-                f"{stage.number:>3}  {stage.title:<{wide}}  {taken:>9}  {stage.out:>9,}  {stage.kind:<7}"
-                f"  {stage.seconds:>8.2f}  {stage.errors:>9,}"
-            )
+        lines = [self.verdict, *self.notes, "", *table(self.stages)]
         for stage in self.stages:
             if stage.errors:
                 lines.append(f"stage {stage.number}: {swallowed(stage)}")
             elif stage.logged:
                 lines.append(f"stage {stage.number} logged {stage.logged:,} warnings, the first: {stage.first_log}")
         return "\n".join(line.rstrip() for line in lines)
+
+
+_NUMBERS = 60  # characters of a row of the table without the title
+
+
+def table(stages: Sequence[StageTrace], width: int = 120) -> Iterator[str]:
+    """Yield the rows of a table: what entered and left each stage; long titles are cut."""
+    wide = min(max(len(stage.title) for stage in stages), width - _NUMBERS)
+    yield f"  #  {'stage':<{wide}}  {'in':>9}  {'out':>9}  {'':<7}  {'seconds':>8}  {'swallowed':>9}"
+    for stage in stages:
+        taken = f"{stage.taken:,}" if stage.number > 1 else "-"
+        title = stage.title if len(stage.title) <= wide else stage.title[: wide - 3] + "..."
+        yield (
+            f"{stage.number:>3}  {title:<{wide}}  {taken:>9}  {stage.out:>9,}  {stage.kind:<7}"
+            f"  {stage.seconds:>8.2f}  {stage.errors:>9,}"
+        )
 
 
 def swallowed(stage: StageTrace) -> str:
@@ -213,7 +220,7 @@ def observe(run: TraceRun, patience: float = math.inf) -> Trace:
             context.run(_close, meters)
 
     thread = threading.Thread(target=drive, name="wdsflow-trace", daemon=True)
-    with _listening(run, thread):
+    with listening(run, thread):
         try:
             thread.start()
             thread.join(min(patience, run.seconds + _GRACE))
@@ -248,7 +255,7 @@ class _Ear(logging.Handler):
 
 
 @contextmanager
-def _listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
+def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
     """Count logs and warnings of ``thread``; restore loggers and warnings afterwards."""
     ear, show = _Ear(run, thread), warnings.showwarning
 
@@ -278,18 +285,8 @@ def _listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
 def _drive(run: TraceRun, meters: list[Meter]) -> Ending:
     """Build the chain with a meter after each stage and read from it."""
     try:
-        for index, step in enumerate(run.chain.steps):
-            meter = Meter(run, index)
-            before = run.switch(index)
-            try:
-                call = step.make(partial(run.swallowed, index))
-                meter.source = iter(call(*meters[-1:]))
-            except Exception as error:
-                run.raised = run.raised or (index, error)
-                raise
-            finally:
-                run.switch(before)
-            meters.append(meter)
+        for index in range(len(run.chain.steps)):
+            meters.append(cast("Meter", metered(run, index)(*meters[-1:])))
         for count, _ in enumerate(meters[-1], 1):
             if count >= run.samples:
                 run.reason = run.reason or "samples"
@@ -297,7 +294,8 @@ def _drive(run: TraceRun, meters: list[Meter]) -> Ending:
     except Stopped:
         pass
     except BaseException as error:  # noqa: BLE001 - it is reported as the verdict
-        run.raised = run.raised if run.raised and run.raised[1] is error else (max(0, len(meters) - 1), error)
+        if run.raised is None or run.raised[1] is not error:
+            run.raised = (max(0, len(meters) - 1), error)
         return "raised"
     if run.raised:  # a later stage swallowed what this one raised
         run.swallowed(*run.raised)

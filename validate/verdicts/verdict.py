@@ -1,4 +1,4 @@
-"""The verdict for one reader: trains, loses, stalls, crashes, refused or not known, with the funnel of samples."""
+"""The verdict for one reader: trains, loses, stalls, crashes, refused or not judged, with the funnel of samples."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from wdsflow.scan.naming import is_dotted
 from wdsflow.scan.runs import merged
 from wdsflow.text.shell import escape
 
-from ..finding import Advice
+from .pipeline_run import PipelineRun
 from .reader_pass import LossPlace, PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
@@ -19,7 +19,7 @@ _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
 _OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
 
-Outcome = Literal["trains", "loses", "stalls", "crashes", "refused", "not known"]
+Outcome = Literal["trains", "loses", "stalls", "crashes", "refused", "not judged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Verdict:
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
     least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
-    advice: tuple[Advice, ...] = ()  # for the pipeline of the user, tried on it
+    run: PipelineRun | None = None  # of the user's own pipeline
     pairs_with: str = "caption"  # required by the reader in addition to an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
 

@@ -52,7 +52,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
 
     wdsflow validate --world-size 8 -- --train-data "{000..042}.tar" --workers 6
 
-    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or --check cannot judge.
+    Exit status: 0 if no error was found; 1 if errors were found; 2 if the command is wrong, nothing could be read, or your own loader cannot be judged.
     """
     if files.print_schema:
         from wdsflow.validate.report import schema
@@ -67,6 +67,8 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
     _check_files(typed, "output", "write_baseline", files=files)
     if options.check and not options.pipeline:
         fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
+    if options.samples is not None:
+        _check_samples(typed, options)
     if options.pipeline and "readers" not in typed.given:
         options = replace(options, readers=())
     baseline = None if files.write_baseline else _must_load(options.baseline)
@@ -76,6 +78,17 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
         report = _accept(report, files.write_baseline)
     _print_report(report, files.form, files.output, typed)
     sys.exit(report.exit_status)
+
+
+def _check_samples(typed: Typed, options: CheckOptions) -> None:
+    """Refuse --samples where it limits nothing."""
+    if not options.pipeline:
+        hint = f"such as: {typed.again(pipeline='train.py:make')}"
+        fail("--samples is how many samples of your own pipeline are read: name it", hint)
+    if options.check:
+        fail("--samples and --check: a check reads its own part of the shards", typed.again(samples=None))
+    if options.level == "full":
+        fail("--level full reads all samples, and --samples only some", typed.again(samples=None))
 
 
 # Options that a check of random samples takes.

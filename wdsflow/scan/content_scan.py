@@ -11,7 +11,7 @@ from wdsflow.media import media_kind
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.image_content import decode_image, ends_early, has_end, header_status, image_notes
 from wdsflow.scan.content.other import decode_other, kind_of, media_notes, npy_rank
-from wdsflow.scan.content.text_content import kind_of_value, kinds_in, look_at_json, look_at_text, texts_in
+from wdsflow.scan.content.text_content import look_at_json, look_at_text, texts_in
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .evidence import (
@@ -87,7 +87,6 @@ MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into
 _JSON_KEYS = 64
 _RUNS = 1024  # kinds of runs that are counted before they are added up
 _SHAPES = 256  # of runs, for which captions in json are counted separately
-_KINDS = 1024  # kinds of values that are distinguished
 _IMAGES = 64  # hashes of images that are kept
 BAD_MARK = "__bad__"  # a field that readers use as a flag: if it has a byte they drop the sample
 
@@ -120,20 +119,12 @@ class Looker:
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
         self.interleaved: InterleavedCount | None = None  # made at the first json that orders texts and images
         self.table: dict[str, _Field] = {}
-        self.varieties = options.varieties
         self.key, self.offset = "", 0  # of the member that is looked at
 
     def note(self, names: tuple[str, ...], detail: str = "") -> None:
         """Count the member that is looked at under each of the names."""
         for name in names:
             self.shard.tallies.setdefault(name, Tally()).add(self.key, self.offset, detail)
-
-    def _vary(self, kinds: Iterable[str]) -> None:
-        """Count the kinds of values in the member that is looked at."""
-        found = self.shard.varieties
-        for kind in kinds:
-            if kind in found or len(found) < _KINDS:
-                found.setdefault(kind, Tally()).add(self.key, self.offset)
 
     def end_run(self, parts: Sequence[Part]) -> None:
         """Forget the open run, which has these parts, counting its json captions."""
@@ -175,8 +166,6 @@ class Looker:
             return self._text(lower, size, read)
         if kind == "json":
             return self._json(column, size, read)
-        if self.varieties:
-            self._vary((f"{suffix}: {size.bit_length()}",))
         if kind == "opaque":
             return EMPTY if not size and lower == BAD_MARK else OPAQUE
         if kind == "media":
@@ -209,9 +198,6 @@ class Looker:
             head = data or read(0, min(size, header.needs))
             header = read_header(head)
         notes = image_notes(header, lower, head, size)
-        if self.varieties:
-            facts = header and (header.format, header.mode, header.width.bit_length(), "x", header.height.bit_length())
-            self._vary((f"{lower}: {' '.join(map(str, facts or ['none']))}",))
         if header is not None:
             self._count_image(header, size)
             count.ranks |= _RANKS.get(header.mode, _COLOURED)
@@ -262,8 +248,6 @@ class Looker:
                 self.captions.add(text[:80])
         if notes:
             self.note(notes, lower)
-        if self.varieties:
-            self._vary((f"{lower}: {kind_of_value(text)}",))
         return status
 
     def _json(self, column: Column | None, size: int, read: Read) -> str:
@@ -276,8 +260,6 @@ class Looker:
             self.note(notes)
         if column is not None and status != BAD and (value is None or not column.surely_takes(value)):
             status = self._fit(column, status, data)
-        if self.varieties:
-            self._vary(kinds_in(value, "json"))
         if value:
             # One look-up each, as most objects have none of these names: this is the hot loop of sets with json.
             if ("conversations" in value or "messages" in value or "image_info" in value or "texts" in value) and (

@@ -28,7 +28,6 @@ class ScanOptions:
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
     columns: "Columns | None" = None  # into which values must fit
-    varieties: bool = False  # distinguish kinds of values, to try code on rare ones
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the named fields; a field with its own decoder keeps it."""
@@ -214,7 +213,6 @@ class ShardEvidence:
     fields: dict[str, FieldCount] = field(default_factory=dict)
     columns: "Columns | None" = None  # of its first samples, in the first shard if a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
-    varieties: dict[str, Tally] = field(default_factory=dict)  # kinds of values, if asked: see content/text_content.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see layouts.py
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.

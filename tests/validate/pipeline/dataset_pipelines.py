@@ -28,21 +28,6 @@ class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return Image.open(io.BytesIO(image)).convert("RGB").size[0], text.decode()
 
 
-class Complete(Pairs):
-    """Refuses tars in which a sample lacks its caption."""
-
-    def __init__(self, urls):
-        super().__init__(urls)
-        for url in urls:
-            with tarfile.open(url) as tar:
-                names = tar.getnames()
-            assert sum(name.endswith(".jpg") for name in names) == sum(name.endswith(".txt") for name in names)
-
-
-def complete_only(urls):
-    return torch.utils.data.DataLoader(Complete(urls), batch_size=2, shuffle=True)
-
-
 class ByKey(Pairs):
     """Gives its items by key, and iterates over its keys, as a mapping does."""
 

@@ -10,6 +10,8 @@ import warnings
 
 def rows(element):
     """Return the samples in a batch."""
+    if not element:
+        return 0
     first = element[0]
     samples = isinstance(first, (dict, tuple)) or (isinstance(first, list) and len(set(map(type, first))) > 1)
     is_columns = isinstance(element, (list, tuple)) and not samples

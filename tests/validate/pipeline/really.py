@@ -1,34 +1,19 @@
-"""Runs pipelines as they are, to compare with what was predicted."""
+"""Runs pipelines as they are, to compare with what a report says."""
 
-import io
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import cache
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from tests.conformance.generate import make_set
-from wdsflow.scan.evidence import Evidence, Level, ScanOptions
-from wdsflow.scan.scan import scan_shard
+from tests.validate.pipeline.small_set import scanned
+from wdsflow.validate.pipeline.judge_pipeline import RunLimits, judge_pipeline
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.probe_pipeline import ProbeLimits, probe_pipeline
-from wdsflow.validate.pipeline.probe_process import ProbeProcess
-from wdsflow.validate.verdicts.verdict import Verdict
 
 HERE = Path(__file__).parent
-PROBES_ONLY = ProbeLimits(whole_seconds=0)
-
-
-@cache
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8)).save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 class RealRun:
@@ -57,43 +42,27 @@ class RealRun:
         self._process.communicate()
 
 
-def scanned(urls: list[str], level: Level = "full") -> tuple[Evidence, ScanOptions]:
-    options = ScanOptions(level, varieties=True)
-    return Evidence(level, [scan_shard(url, options) for url in urls]), options
-
-
-def least(verdict: Verdict) -> int:
-    return verdict.usable if verdict.least is None else verdict.least
-
-
-@contextmanager
-def probing(name: str, module: str) -> Iterator[ProbeProcess]:
-    with ProbeProcess(f"{HERE / module}.py:{name}") as process:
-        yield process
-
-
-def differences(
-    name: str, seeds: range, folder: Path, *, exact: bool = False, module: str = "user_pipelines"
-) -> Iterator[str]:
-    """Yield where predictions differ from what the pipeline really does, by reading the set whole and by probes only."""
-    with closing(RealRun(module)) as real, probing(name, module) as process:
+def differences(name: str, seeds: range, folder: Path, *, module: str = "user_pipelines") -> Iterator[str]:
+    """Yield where a report differs from what the pipeline does without wdsflow, or claims more than it saw."""
+    with closing(RealRun(module)) as real:
         for seed in seeds:
             made = make_set(seed, folder)
-            evidence, options = scanned(made.urls)
+            evidence, _ = scanned(made.urls)
             if evidence.samples and not all(shard.error for shard in evidence.shards):
                 came = real.run(name, made.urls)
-                for limits in (None, PROBES_ONLY):
-                    try:
-                        verdict = probe_pipeline(process, evidence, options, limits=limits)
-                    except PipelineError as error:
-                        if not came["error"]:
-                            yield f"seed {seed}: {came}, {error}"
-                        continue
-                    held = least(verdict) <= came["count"] <= verdict.usable
-                    told = (verdict.outcome == "crashes") == bool(came["error"]) or "may refuse others" in verdict.note
-                    if not held or not told:
-                        predicted = f"{verdict.outcome} {least(verdict)} to {verdict.usable}"
-                        yield f"seed {seed}, {limits and 'probes only'}: {came}, predicted {predicted}: {verdict.note}"
-                    elif limits is None and exact and not came["error"] and verdict.least is not None:
-                        yield f"seed {seed}: a small set, and yet a range: {verdict.note}"
+                spec = f"{HERE / module}.py:{name}"
+                try:
+                    verdict = judge_pipeline(spec, evidence, limits=RunLimits(whole=True))
+                except PipelineError as error:
+                    if not came["error"]:
+                        yield f"seed {seed}: {came}, {error}"
+                    continue
+                assert verdict.run is not None
+                said = f"{verdict.outcome}, {verdict.run.came} came, {verdict.usable} of {verdict.samples}"
+                if bool(came["error"]) != (verdict.outcome == "crashes"):
+                    yield f"seed {seed}: {came}, but {said}"
+                elif verdict.outcome not in ("crashes", "not judged") and verdict.run.came != came["count"]:
+                    yield f"seed {seed}: {came}, but {said}: {verdict.reasons}"
+                elif verdict.outcome == "trains" and came["count"] < 0.95 * evidence.samples:
+                    yield f"seed {seed}: {came} of {evidence.samples}, but {said}"
             made.remove()

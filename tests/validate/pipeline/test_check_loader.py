@@ -17,8 +17,7 @@ import pytest
 import torch.utils.data
 from PIL import Image
 
-from tests.validate.pipeline.really import scanned
-from tests.validate.pipeline.test_probe_pipeline import run
+from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline import loader_parts

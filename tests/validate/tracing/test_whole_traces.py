@@ -17,7 +17,7 @@ import webdataset as wds
 from tests.golden_file import check_text
 from tests.shards.archives import write_tar
 from tests.validate.pipeline import user_pipelines, wild_pipelines
-from tests.validate.pipeline.really import jpeg
+from tests.validate.pipeline.small_set import jpeg
 from wdsflow.validate.tracing.trace import Trace, trace
 
 GOLDEN = Path(__file__).parent / "golden" / "whole_traces.txt"

@@ -77,7 +77,7 @@ EXTRA = {
     "keys": Case({"0.tar": SOUND}, options=Options(image_key="webp;jpg", text_key="caption;txt", max_image_pixels=99)),
     "ranks": Case({"0.tar": tar(pairs(2)), "1.tar": tar(pairs(1, 5))}, options=Options(world_size=4, workers=3)),
 }
-LEFT_OUT = {"url", "seconds", "columns", "varieties", "key_sketch", "junk_sketch", "image_sketch", "frequent_images"}
+LEFT_OUT = {"url", "seconds", "columns", "key_sketch", "junk_sketch", "image_sketch", "frequent_images"}
 SKETCHES = ("key_sketch", "junk_sketch", "image_sketch")
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,41 +9,6 @@ import orjson
 
 from wdsflow.scan.evidence import BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, OK
 from wdsflow.shards.caption_field import caption_in
-
-_MOST_NAMES = 64  # of one object that are looked at
-
-
-def kinds_in(value: object, path: str, depth: int = 2) -> Iterator[str]:
-    """Yield the kind of a json value, and of those in it: by type, by sign, and by order of magnitude."""
-    yield f"{path}: {kind_of_value(value)}"
-    if isinstance(value, dict) and depth:
-        names = sorted(value)[:_MOST_NAMES]
-        yield f"{path} has {' '.join(names)}"[:500]
-        for name in names:
-            yield from kinds_in(value[name], f"{path}.{name}"[:200], depth - 1)
-    elif isinstance(value, list) and depth:
-        for item in value[:8]:
-            yield from kinds_in(item, f"{path}[]", depth - 1)
-
-
-def kind_of_value(value: object) -> str:
-    """Return the type of a value, and its order of magnitude.
-
-    >>> [kind_of_value(each) for each in (None, True, 0, -300, "", "a cat", "été", [1, 2])]
-    ['None', 'True', 'int 0', 'int -9', 'str 0', 'str 3', 'str 2 beyond ASCII', 'list 2']
-    """
-    if value is None or isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int):
-        return f"int {'-' * (value < 0)}{value.bit_length()}"
-    if isinstance(value, float):
-        return f"float {'-' * (value < 0)}{int(abs(value)).bit_length() if abs(value) < 1e300 else value}"
-    if isinstance(value, str):
-        plain = "" if value.isascii() else " beyond ASCII"
-        blank = " blank" if value.isspace() else ""
-        return f"str {len(value).bit_length()}{plain}{blank}"
-    return f"{type(value).__name__} {len(value).bit_length() if isinstance(value, (list, dict)) else ''}"
-
 
 # orjson accepts, but Python's json refuses: numbers beyond Python's limit of digits, and nesting close to
 # Python's recursion limit. Both need some length, so short documents are not searched for them.

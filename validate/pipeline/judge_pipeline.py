@@ -1,0 +1,190 @@
+"""The verdict on the user's own pipeline: what one run of it showed, and nothing beyond that."""
+
+import os
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from wdsflow.scan.evidence import Evidence
+from wdsflow.text.words import duration, how_many, short
+
+from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
+from .observation import PASSES, Observation
+from .run_pipeline import run_pipeline
+from .run_reasons import reasons_of
+from .run_reports import ReportedStage, RunRequest, read_opened
+from .sample_copies import places_in
+from .sample_keys import SampleKeys
+
+SAMPLES, SECONDS = 10_000, 60.0  # of a run without a limit of the user's
+_MOST_KEYS = 100_000  # samples of which the keys are compared
+_FUNCTION = "name a function of the shards, def make(urls): ..."
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How much of a pipeline is read."""
+
+    samples: int | None = None  # None: up to SAMPLES, or ``seconds``
+    whole: bool = False  # to its end
+    seconds: float = SECONDS
+    patience: float = 60.0  # seconds without any step after which it hangs
+
+    def request(self, urls: tuple[str, ...], folder: str, held: int, keys: frozenset[str]) -> RunRequest:
+        """Return the request for a run over shards that hold so many samples."""
+        if self.samples is not None:
+            return RunRequest(urls, folder, self.samples, keys=keys)
+        if self.whole:
+            return RunRequest(urls, folder, PASSES * held, keys=keys)
+        return RunRequest(urls, folder, min(SAMPLES, PASSES * held), self.seconds, keys)
+
+
+def judge_pipeline(
+    spec: str, evidence: Evidence, max_loss: float = 0.05, limits: RunLimits | None = None, *, allow_pipe: bool = False
+) -> Verdict:
+    """Run a pipeline over the shards, in their order and in its own process, and return the verdict on what was read.
+
+    Args:
+        spec: ``module:object`` or ``train.py:object``, see ``find`` and ``build``.
+        evidence: of the scan of all shards.
+        max_loss: share of samples, 0 to 1, that may be lost before the outcome is "loses".
+        limits: of the run.
+        allow_pipe: whether shards may be the output of commands.
+
+    Raises:
+        PipelineError: the pipeline cannot be found, imported or built.
+    """
+    limits = limits or RunLimits()
+    urls = tuple(shard.url for shard in evidence.shards)
+    remote = any("://" in url or url.startswith("pipe:") for url in urls)
+    compares = not remote and evidence.samples <= _MOST_KEYS
+    places = [place for url in urls for place in places_in(url, allow_pipe=allow_pipe)] if compares else []
+    with tempfile.TemporaryDirectory(prefix="wdsflow-run-") as folder:
+        keys = frozenset(place.key for place in places)
+        request = limits.request(urls, folder, evidence.samples, keys)
+        run = run_pipeline(spec, request, limits.patience)
+        noted = SampleKeys(Path(folder), [(place.shard, place.key) for place in places])
+        seen = Observation(evidence, run, request, noted, read_opened(Path(folder), urls))
+    return _verdict(spec, seen, max_loss)
+
+
+def _verdict(spec: str, seen: Observation, max_loss: float) -> Verdict:
+    unclear = _unclear(seen)
+    outcome = _outcome(seen, max_loss, unclear)
+    reasons = tuple(reasons_of(seen, outcome, unclear))
+    lost: Counter[str] = Counter()
+    for reason in reasons:
+        lost[reason.slug] += reason.count
+    members = sum(shard.members for shard in seen.evidence.shards)
+    return Verdict(
+        reader=PIPELINE,
+        title=spec,
+        outcome=outcome,
+        samples=seen.total,
+        usable=seen.usable,
+        reasons=reasons,
+        funnel=Funnel(members, seen.evidence.samples, seen.usable, seen.usable, seen.usable),
+        exact=True,
+        note=_note(spec, seen),
+        lost=dict(+lost),
+        run=seen.summary(),
+    )
+
+
+def _outcome(seen: Observation, max_loss: float, unclear: str) -> Outcome:
+    if _machine(seen):
+        return "not judged"
+    if seen.ended_by in ("exception", "death"):
+        return "crashes"
+    if seen.ended_by == "hang" or (seen.ended_by == "time" and not seen.came):
+        return "stalls"
+    if not seen.came and seen.limited and (seen.draws or seen.endless) and not unclear:
+        return "stalls"
+    if unclear:
+        return "not judged"
+    total = seen.total - seen.cut
+    return "loses" if not seen.usable or total - seen.usable > max_loss * total else "trains"
+
+
+def _unclear(seen: Observation) -> str:
+    """Return why the run does not show how many samples are left out; "" if it does."""
+    if machine := _machine(seen):
+        return f"{machine}: validate where it will train"
+    known = {os.path.realpath(url) for url in seen.request.urls}
+    others = [shard for shard, _ in seen.keys.entered if shard and os.path.realpath(shard) not in known]
+    if others:
+        some = f"{how_many(len(others), 'sample')} came from shards that were not named, such as {short(others[0])}"
+        return f"{some}: {_FUNCTION}"
+    if seen.came and seen.sees_shards and not seen.opened:
+        return f"it was not seen to open any of the shards: {_FUNCTION}"
+    if not seen.came:
+        return _too_few(seen)
+    return "" if seen.has_keys and not (seen.limited and seen.read is None) else _uncounted(seen)
+
+
+def _too_few(seen: Observation) -> str:
+    stage = next((each for each in seen.stages if each.batch > max(1, each.taken)), None)
+    if stage is None or seen.ended_by != "samples":
+        return ""
+    return f"{how_many(stage.taken, 'sample')} are too few for one batch of {stage.name}: raise --samples"
+
+
+def _uncounted(seen: Observation) -> str:
+    """Return why the elements that came out cannot be counted as samples; "" if they can."""
+    several = next((each for each in seen.stages if each.taken_kind == "sample" and _multiplies(each)), None)
+    if several is not None:
+        text = f"{several.name} made {several.out:,} elements of {how_many(several.taken, 'sample')}"
+        return f"{text}: which samples are among them is not visible; let it keep the __key__"
+    perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
+    if perhaps_batches and seen.came < seen.total and any(map(_may_batch, seen.stages)):
+        text = f"{how_many(seen.came, 'element')} came out, each of which may be a batch of any size"
+        return f"{text}; let them keep the __key__ of each sample"
+    if seen.unexplained:
+        text = f"{seen.unexplained:,} of the {how_many(seen.read or 0, 'sample')} that entered are in no element that came out"
+        return f"{text}, and no stage shows where they were lost: let it keep the __key__ of each sample"
+    if seen.read is not None:
+        return ""
+    if seen.limited and not (seen.has_keys and seen.keys.in_order()):
+        return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
+    if not seen.limited and seen.came > seen.evidence.samples and seen.repeated is None:
+        text = f"{seen.came:,} elements came out of {how_many(seen.evidence.samples, 'sample')}"
+        return f"{text}: some came more than once, or gave several; let it give the __key__ as well"
+    return ""
+
+
+def _multiplies(stage: ReportedStage) -> bool:
+    """Return whether a stage made several elements of one sample."""
+    return stage.kind == "sample" and (stage.out > stage.taken or stage.again > 0)
+
+
+def _may_batch(stage: ReportedStage) -> bool:
+    """Return whether a stage of the user may have made batches of samples: it gave fewer elements than it took."""
+    return bool(stage.line) and (stage.number == 1 or (stage.taken > stage.out and not stage.losses))
+
+
+def _machine(seen: Observation) -> str:
+    """Return what this machine lacks for the pipeline; "" if nothing."""
+    faults = [loss.machine for stage in seen.stages for loss in stage.losses.values()]
+    faults += [seen.run.fault.machine] if seen.run.fault is not None else []
+    return next(filter(None, faults), "")
+
+
+def _note(spec: str, seen: Observation) -> str:
+    """Return how much was read, and what ended it."""
+    ends = {
+        "itself": "to its own end",
+        "samples": f"until {how_many(seen.request.samples, 'sample')} were read",
+        "time": f"for {duration(seen.run.seconds)}",
+        "passes": f"until {PASSES} times the samples of the shards were read, because it does not end by itself",
+        "exception": "until the exception",
+        "death": "until its process ended",
+        "hang": "until it was killed",
+    }
+    counts = f"{how_many(seen.came, 'sample')} came out"
+    if seen.read is not None:
+        counts = f"{how_many(seen.read, 'sample')} entered, {seen.came:,} came out"
+    elif not seen.has_keys:
+        counts = f"{how_many(seen.came, 'element')} came out, in which no key of a sample is visible"
+    note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
+    return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note

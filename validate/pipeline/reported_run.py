@@ -1,0 +1,216 @@
+"""The stages of a pipeline in one process, with a meter after each, and a report of what they do."""
+
+import faulthandler
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import cast
+
+from ..tracing.meter import Reason, SeenStage, TraceRun, code_line, error_text, line_of, machine_fault, metered
+from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader
+from ..tracing.trace import listening
+from .rows import keys_in, may_be_batch, samples_in
+from .run_reports import (
+    STACKS_SIGNAL,
+    Fault,
+    KeyList,
+    Limit,
+    Loss,
+    Position,
+    ProcessReport,
+    ReportedStage,
+    RunRequest,
+    write_report,
+)
+from .user_process import cause_of, key_in_frames
+
+_EVERY = 0.1  # seconds between two reports
+# Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
+_ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
+_FEW_PASSES = 2  # without any output, after which a run ends
+
+
+def begin_reports(folder: Path, place: str) -> Position:
+    """Return the position of this process; a signal writes the stacks of its threads, too."""
+    stacks = (folder / f"{place}-{os.getpid()}.stacks").open("w")
+    faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
+    return Position(folder / f"{place}-{os.getpid()}.position")
+
+
+class ReportedRun(TraceRun):
+    """The stages of one process, with a report of their counts."""
+
+    def __init__(self, chain: Chain, place: str, request: RunRequest, position: Position, until: float) -> None:
+        super().__init__(chain, request.samples, 1.0)
+        self.soft, self.deadline = until, float("inf")
+        self.place_name, self.request, self.position = place, request, position
+        self.folder = Path(request.folder)
+        self.seen = [
+            *(_stage(number, step, request.calls) for number, step in enumerate(chain.steps, 1)),
+            SeenStage(0, ""),
+        ]
+        self.fault: Fault | None = None
+        self._limit: Limit = ""
+        self.passes = self.without_key = self.perhaps_batches = 0
+        if len(chain.steps) == 1:
+            self.first = 0  # whatever it yields, it has no shards
+        self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
+        self._reported = 0.0
+        name = f"{place}-{os.getpid()}"
+        self._entered = KeyList(self.folder / f"{name}.entered")
+        self._came = KeyList(self.folder / f"{name}.came")
+        self._in_hand: dict[
+            int, tuple[str, str]
+        ] = {}  # by stage that takes one at a time: what it has not answered yet
+        self._last_keys: dict[int, str] = {}  # of the last element of each stage
+        self.report()
+
+    def assemble(self) -> Iterable[object]:
+        """Return the pipeline of the user, with meters."""
+        assert self.chain.assemble is not None
+        return self.chain.assemble([metered(self, index) for index in range(len(self.chain.steps))])
+
+    def listens(self) -> AbstractContextManager[None]:
+        """Count the warnings that stages log; those of a loader are counted where its dataset is read."""
+        ours = not is_loader(self.chain.steps[0].stage)
+        return listening(self, threading.current_thread()) if ours else nullcontext()
+
+    def switch(self, owner: int) -> int:
+        """Note the position as well."""
+        before = super().switch(owner)
+        self.position.step(owner, *self.place(max(owner, 0)))
+        return before
+
+    def begins(self, index: int) -> None:
+        """End the run if the pipeline repeats after the end of its input, or repeats without any output."""
+        if index > 0:
+            return
+        self.passes += 1
+        if not self._limit and self.passes > _FEW_PASSES and not self.seen[-2].out:
+            self._limit = "empty-passes"
+        if self._limit or self.reason:
+            self.refuse()
+
+    def names_shard(self, text: str) -> bool:
+        """Return whether a text that comes before any sample is a shard: other sources may yield captions."""
+        return text in self.request.urls or ".tar" in text
+
+    def samples_in(self, index: int, batch: object) -> int:
+        """Return the number of samples in a batch; 0 if unknown, which is noted."""
+        size = next((stage.batch for stage in reversed(self.seen[: index + 1]) if stage.batch > 0), 0)
+        count = samples_in(batch, self.request.keys, size)
+        if count is None:
+            cast("ReportedStage", self.seen[index]).unclear += 1
+        return count or 0
+
+    def input_ends(self, index: int) -> Reason:
+        """Limit the source as well, if it gives batches, or no sample ever follows."""
+        why = super().input_ends(index)
+        source = self.seen[0]
+        if index == 0 and source.kind == "batch" and max(source.rows, source.out) >= self.samples:
+            why = why or "samples"
+        if index == 0 and self.first >= len(self.chain.steps) and time.monotonic() > self.soft:
+            why = why or "time"
+        self._limit = self._limit or why
+        return why
+
+    def look(self, index: int, item: object) -> None:
+        """Note the keys of samples that enter and of those that are left out; report from time to time."""
+        seen = cast("ReportedStage", self.seen[index])
+        if len(self.chain.steps) == 1 and seen.kind != "batch":
+            seen.kind = "sample"
+        if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
+            self.enters(item["__key__"], str(item.get("__url__", "")))
+        if index > self.first and seen.key and seen.key == self._last_keys.get(index):
+            seen.again += 1
+        self._last_keys[index] = seen.key
+        self._in_hand.pop(index, None)
+        if self._one_by_one(index + 1):
+            self._left_out(index + 1)
+            self._in_hand[index + 1] = seen.key, seen.shard
+        self.position.count(index, seen)
+        self.position.step(self.owner, *self.place(max(self.owner, 0)))
+        if time.monotonic() > self._reported + _EVERY:
+            self.report()
+
+    def enters(self, key: str, shard: str = "") -> None:
+        """Note a sample that is read."""
+        self._entered.add(key, shard)
+
+    def _one_by_one(self, index: int) -> bool:
+        return index < len(self.chain.steps) and bare_name(self.chain.steps[index].stage) in _ONE_BY_ONE
+
+    def _left_out(self, index: int) -> None:
+        """Note that a stage asks for another sample although it has not yielded the one before."""
+        if (sample := self._in_hand.pop(index, None)) is not None:
+            seen = cast("ReportedStage", self.seen[index])
+            seen.losses.setdefault("", Loss("", seen.line, *sample)).count += 1
+
+    def came_out(self, item: object) -> None:
+        """Note an element that the user's code would get."""
+        keys = keys_in(item, self.request.keys)
+        shard = item.get("__url__", "") if isinstance(item, dict) else ""
+        for key in keys:
+            self._came.add(key, shard if isinstance(shard, str) else "")
+        if not keys:
+            self.without_key += 1
+            self.perhaps_batches += may_be_batch(item)
+
+    def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
+        """Count an error, with the first of its type."""
+        super().swallowed(index, error, goes_on)
+        text, machine = error_text(error), machine_fault(error)
+        seen = cast("ReportedStage", self.seen[index])
+        loss = Loss(text, line_of(error) or seen.line, *self.place(index), machine=machine)
+        losses = seen.losses
+        losses.setdefault(type(error).__name__, loss).count += 1
+        self._in_hand.pop(index, None)
+        self.position.count(index, self.seen[index])
+        if losses[type(error).__name__] is loss:
+            self.report()
+
+    def fail(self, error: BaseException, name: str = "") -> None:
+        """Note the exception that ends the run; ``name`` is that of the sample, if no key is known."""
+        index = self.raised[0] if self.raised and self.raised[1] is error else len(self.chain.steps) - 1
+        error = cause_of(error)
+        key, shard = self.place(index)
+        key = key or key_in_frames(error, self.request.keys) or name
+        line = line_of(error) or cast("ReportedStage", self.seen[index]).line
+        self.fault = Fault(index, error_text(error), line, key, shard, machine_fault(error))
+
+    def report(self) -> None:
+        """Write the counts."""
+        for index in [index for index in self._in_hand if self.seen[index].ended]:
+            self._left_out(index)
+        self._reported = time.monotonic()
+        stages = cast("list[ReportedStage]", self.seen[:-1])
+        for before, seen in zip([None, *stages], stages, strict=False):
+            seen.taken, seen.taken_kind = (before.out, before.kind) if before else (0, "")
+        write_report(
+            self.folder,
+            ProcessReport(
+                self.place_name,
+                os.getpid(),
+                stages,
+                self.fault,
+                self._limit or self.reason,
+                self.passes,
+                self.stopped_early(),
+                bool(self.chain.urls),
+                self.chain.endless,
+                self.without_key,
+                self.perhaps_batches,
+            ),
+        )
+
+
+def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> ReportedStage:
+    size = step.batch
+    if is_loader(step.stage) and step.stage.batch_size is None:  # its sampler may give the numbers of whole batches
+        size = int(getattr(step.stage.batch_sampler, "batch_size", None) or 0)
+    name = bare_name(step.stage)
+    line = ("" if is_loader(step.stage) else code_line(step.stage)) or calls.get(name, "")
+    return ReportedStage(number, step.title, batch=size, line=line, is_loader=is_loader(step.stage))

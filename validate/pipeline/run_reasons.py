@@ -1,0 +1,124 @@
+"""Why samples did not come out of the user's pipeline, by stage, error and line, and how the run ended."""
+
+from collections.abc import Iterator
+
+from wdsflow.text.shell import escape
+from wdsflow.text.words import duration, how_many, short
+
+from ..verdicts.verdict import Outcome, Reason
+from .observation import Observation, StageLoss
+from .run_reports import Fault, ReportedStage
+
+
+def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Reason]:
+    """Yield the reasons: first the end of the run, then the losses, the most frequent first."""
+    if seen.run.fault is not None:
+        yield _end(seen, seen.run.fault)
+    elif outcome == "stalls":
+        yield Reason("hang", 0, _stall(seen))
+    if outcome == "not judged":
+        yield Reason("not-judged", 0, unclear)
+        return
+    for each in sorted(seen.losses, key=lambda loss: -loss.samples):
+        yield _loss(seen, each)
+    shown_by_keys = seen.limited and seen.read is None
+    if (seen.ended_by == "itself" or shown_by_keys) and (missing := _missing(seen)) > 0:
+        yield _never_came(seen, missing)
+    if seen.cut:
+        text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
+        yield Reason("incomplete", seen.cut, f"{seen.cut:,} of {seen.total:,} samples: {text}")
+    if seen.repeated or seen.draws:
+        why = "it draws shards at random" if seen.draws else "it repeats"
+        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_that_came(seen):,} had come before; {why}"
+        yield Reason("repeated", 0, text)
+
+
+def _end(seen: Observation, fault: Fault) -> Reason:
+    stage = seen.stages[fault.stage].name if 0 <= fault.stage < len(seen.stages) else "the pipeline"
+    if seen.ended_by == "hang":
+        where = fault.line or "in code that is not yours"
+        text = f"{stage} hangs: no step for {duration(seen.run.idle)}, at {where}"
+    elif seen.ended_by == "death":
+        text = f"{stage} ends its process{_in_brackets(fault.error, fault.line)}"
+    else:
+        text = f"{stage} raises an exception, which ends the run{_in_brackets(fault.error, fault.line)}"
+    if fault.key:
+        text += f", at {_sample(fault.key, fault.shard)}"
+    shard = fault.shard if fault.shard in seen.request.urls else None
+    return Reason("hang" if seen.ended_by == "hang" else "crash", 0, text, shard, fault.key or None)
+
+
+def _stall(seen: Observation) -> str:
+    if seen.run.limit == "asks-ended-source":
+        return "a stage asks its ended input again and again, and gives nothing"
+    if seen.ended_by == "time":
+        read = "" if seen.read is None else f", while {how_many(seen.read, 'sample')} entered"
+        return f"nothing came out within {duration(seen.run.seconds)}{read}"
+    return "it reads the shards again and again, and no sample comes out"
+
+
+def _loss(seen: Observation, each: StageLoss) -> Reason:
+    head, stage, loss = f"{each.samples:,} of {seen.total:,} samples: ", each.stage, each.loss
+    if loss is None:
+        slug = "together" if stage.kind == "batch" else "dropped"
+        return Reason(slug, each.samples, f"{head}{stage.name} {_silently(stage)}")
+    first = f"the first: {_sample(loss.key, loss.shard)}" if loss.key else ""
+    does = "drops them" if loss.error else "leaves them out"
+    text = f"{head}{stage.name} {does}{_in_brackets(loss.error, loss.line, first)}"
+    return Reason("dropped", each.samples, text, loss.shard or None, loss.key or None)
+
+
+def _silently(stage: ReportedStage) -> str:
+    if stage.batch > 0 and not stage.out:
+        return f"gets {how_many(stage.taken, 'sample')}, too few for one batch"
+    if stage.kind == "batch":
+        return "leaves out a batch that is not full, or its collate function drops them"
+    logged = f"it logged {how_many(stage.logged, 'warning')}, the first: {stage.first_log}" if stage.logged else ""
+    ended = "; its handler ended the stream there" if stage.ended_stream else ""
+    return f"leaves them out{_in_brackets(stage.line, logged)}{ended}"
+
+
+def _missing(seen: Observation) -> int:
+    """Return how many samples of the shards no stage accounts for."""
+    return seen.total - seen.usable - sum(loss.samples for loss in seen.losses)
+
+
+def _all_that_came(seen: Observation) -> int:
+    """Return the number of samples among which there are repeats."""
+    return seen.keys.entered.total() or len(seen.keys.came)
+
+
+def _never_came(seen: Observation, count: int) -> Reason:
+    """Return why samples did not even enter, or did not come out of code that has no stages."""
+    head = f"{count:,} of {seen.total:,} samples: "
+    scope = seen.summary().scope
+    if early := seen.stopped_early:
+        text = f"the pipeline ends after {how_many(seen.came, 'sample')} ({scope}): {early.name} stops before its input does"
+        return Reason("ends", count, head + text)
+    if seen.read is not None and not seen.stages[-1].ended:
+        text = f"the pipeline ends after {how_many(seen.came, 'sample')} ({scope}), such as by with_epoch"
+        return Reason("ends", count, head + text)
+    unopened = [shard for shard in seen.evidence.shards if shard.url not in seen.opened]
+    if seen.ended_by == "itself" and seen.opened and 0 < count <= sum(shard.samples for shard in unopened):
+        text = f"the pipeline never opens {how_many(len(unopened), 'shard')}, such as {short(unopened[0].url)}"
+        return Reason("unread", count, head + text)
+    if seen.read is not None:
+        text = "they did not enter: they are after damage, or their members are parts of other samples"
+        return Reason("unread", count, head + text)
+    line = next((stage.line for stage in seen.stages if stage.line), "")
+    if not seen.has_keys:
+        text = f"they did not come out of its own code{_in_brackets(line)}; which ones is not visible: let it give the __key__ as well"
+        return Reason("dropped", count, head + text)
+    shard, key = seen.keys.missing(seen.total)[0]
+    text = f"they did not come out of its own code{_in_brackets(line, f'the first: {_sample(key, shard)}')}"
+    return Reason("dropped", count, head + text, shard, key)
+
+
+def _in_brackets(*parts: str) -> str:
+    text = ", ".join(filter(None, parts))
+    return f" ({text})" if text else ""
+
+
+def _sample(key: str, shard: str) -> str:
+    kind = "" if key.startswith("item") else "sample "
+    return f"{kind}{escape(key, 200)}" + (f" of {short(shard)}" if shard else "")

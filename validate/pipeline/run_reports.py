@@ -1,0 +1,235 @@
+"""What the processes of a run of the user's pipeline report, and the request that they get.
+
+Each process writes into the folder of the run: its position, in shared memory, which outlives it; its counts, several
+times a second; and the keys of samples.
+"""
+
+import json
+import math
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from wdsflow.engines.peer import Note
+
+from ..tracing.meter import Kind, Reason, SeenStage
+
+Limit = Reason | Literal["empty-passes"]  # the pipeline begins again and again, without output
+_KEY_BYTES = 1000
+_OPENED = "opened"  # file
+_COUNTS_AT = 2048  # bytes: after the last step
+_COUNTS = ("out", "rows", "errors", "kind")
+_KINDS: list[Kind] = ["", "shard", "member", "sample", "batch"]
+MAIN, DATASET = "main", "dataset"
+STACKS_SIGNAL = (
+    getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
+)  # at which a process writes its stacks; no library uses it
+MOST_KEYS = 1_000_000  # that one process notes
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run over some shards."""
+
+    urls: tuple[str, ...]
+    folder: str  # for the reports
+    samples: int = 10_000  # then the input ends
+    seconds: float = math.inf  # then the input ends
+    keys: frozenset[str] = frozenset()  # of the samples in the shards; empty if there are too many
+    calls: Mapping[str, str] = field(
+        default_factory=dict
+    )  # name of a function -> the only line of the user that calls it
+
+
+@dataclass(slots=True)
+class Loss:
+    """Samples that one stage left out in one way, with the first of them."""
+
+    error: str  # the exception; "" if the code of the user left them out without one
+    line: str  # "train.py:31"
+    key: str
+    shard: str
+    count: int = 0
+    machine: str = ""  # a missing requirement of this machine, which caused the exception
+
+
+@dataclass
+class ReportedStage(SeenStage):
+    """A stage of a run."""
+
+    losses: dict[str, Loss] = field(default_factory=dict)  # by the type of the exception
+    line: str = ""  # where the code of the user begins
+    unclear: int = 0  # batches of which the number of samples is unknown
+    is_loader: bool = False
+    again: int = 0  # elements with the key of the one before
+
+    @property
+    def lost(self) -> int:
+        """Samples that were consumed and not yielded, also if all batches are empty."""
+        if self.kind == "batch" and self.taken_kind == "sample" and self.batch and not self.unclear:
+            return max(0, self.taken - self.rows)
+        return super().lost
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The exception that ended a run."""
+
+    stage: int  # from 0, in its process
+    error: str
+    line: str
+    key: str
+    shard: str
+    machine: str
+
+
+@dataclass
+class ProcessReport:
+    """The counts of one process."""
+
+    place: str  # MAIN, or DATASET: of a DataLoader, in its workers
+    pid: int
+    stages: list[ReportedStage]
+    fault: Fault | None
+    limit: Limit  # why its input ended, if that was no end of the shards
+    passes: int  # how often its source began
+    ended_first: int  # the stage that ended although its input had not; -1 if none
+    draws_shards: bool  # with replacement
+    repeats: bool  # as often as an epoch needs
+    without_key: int  # elements that came out, in which no key of a sample is visible
+    perhaps_batches: int  # of these, elements that may hold several samples
+
+
+class Step(NamedTuple):
+    """The last step of a process."""
+
+    place: str
+    pid: int
+    stage: int  # from 0; -1: none yet
+    key: str  # of the sample that the stage got
+    shard: str
+    number: int  # of steps until then
+    time: float  # by time.monotonic()
+    counts: tuple[tuple[int, ...], ...]  # of each stage: items, samples in batches, errors, kind
+
+
+class Position(Note):
+    """The last step and the counts of a process. They are written at once, and can be read after the process has died."""
+
+    def __init__(self, path: Path) -> None:
+        self._number = 0
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        super().__init__(f"<{_KEY_BYTES}s{_KEY_BYTES}sHHqqd", self._file.fileno())
+        self._counts = memoryview(self._memory)[_COUNTS_AT:].cast("q")
+
+    def step(self, stage: int, key: str, shard: str) -> None:
+        """Note that the code of a stage runs, at a sample."""
+        self._number += 1
+        key_bytes, shard_bytes = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in (key, shard))
+        self.write(key_bytes, shard_bytes, len(key_bytes), len(shard_bytes), stage, self._number, time.monotonic())
+
+    def count(self, index: int, stage: SeenStage) -> None:
+        """Note the counts of a stage; there is room for 64."""
+        start = index * len(_COUNTS)
+        if start < len(self._counts):
+            for offset, name in enumerate(_COUNTS):
+                self._counts[start + offset] = _KINDS.index(stage.kind) if name == "kind" else getattr(stage, name)
+
+    def counts(self) -> tuple[tuple[int, ...], ...]:
+        """Return the counts of all stages."""
+        size = len(_COUNTS)
+        return tuple(tuple(self._counts[start : start + size]) for start in range(0, len(self._counts), size))
+
+    def close(self) -> None:
+        """Unmap and close the file."""
+        self._counts.release()
+        super().close()
+        self._file.close()
+
+
+def read_steps(folder: Path) -> list[Step]:
+    """Return the last step of each process."""
+    steps = []
+    for path in folder.glob("*.position"):
+        with closing(Position(path)) as position:
+            key, shard, key_size, shard_size, stage, number, seconds = position.read()
+            counts = position.counts()
+        place, _, pid = path.stem.partition("-")
+        key, shard = key[:key_size].decode("utf-8", "replace"), shard[:shard_size].decode("utf-8", "replace")
+        steps.append(Step(place, int(pid), stage, key, shard, number, seconds, counts))
+    return steps
+
+
+class KeyList:
+    """Keys of samples in a file, a line each, with the shard if that is known."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", buffering=1, encoding="utf-8")  # complete, even if the process dies
+        self._count = 0
+
+    def add(self, key: str, shard: str) -> None:
+        """Add a key; not beyond ``MOST_KEYS``."""
+        self._count += 1
+        if self._count <= MOST_KEYS:
+            self._file.write(json.dumps([shard, key]) + "\n")
+
+
+def note_opened(folder: Path, urls: Sequence[str]) -> None:
+    """List the shards that this process and its forks open from now on."""
+    names, seen = {os.path.basename(url) for url in urls}, set[str]()
+    listed = (folder / _OPENED).open("a", buffering=1, encoding="utf-8", errors="surrogateescape")
+
+    def note(event: str, values: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(values[0], str | os.PathLike):
+            path = str(os.fspath(values[0]))
+            if os.path.basename(path) in names and path not in seen:
+                seen.add(path)
+                listed.write(os.path.realpath(path) + "\n")
+
+    sys.addaudithook(note)
+
+
+def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
+    """Return the shards that were opened, as far as Python opened them, or samples have them as their url."""
+    try:
+        paths = set((folder / _OPENED).read_text("utf-8", "surrogateescape").splitlines())
+    except FileNotFoundError:
+        paths = set()
+    named = {shard for kind in ("entered", "came") for shard, _ in read_keys(folder, kind)}
+    return {url for url in urls if url in named or os.path.realpath(url) in paths}
+
+
+def read_keys(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield shard and key of each sample in the lists of one kind: "entered" or "came"."""
+    for path in sorted(folder.glob(f"*.{kind}")):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                if line.endswith("\n"):  # otherwise the process died there
+                    shard, key = json.loads(line)
+                    yield shard, key
+
+
+def write_report(folder: Path, report: ProcessReport) -> None:
+    """Replace the counts of a process."""
+    path = folder / f"{report.place}-{report.pid}.report"
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(pickle.dumps(report))
+    os.replace(partial, path)
+
+
+def read_reports(folder: Path) -> list[ProcessReport]:
+    """Return what each process reported, with its counts of the last moment; that of the pipeline itself first."""
+    counts = {(step.place, step.pid): step.counts for step in read_steps(folder)}
+    paths = sorted(folder.glob("*.report"), key=lambda path: (not path.name.startswith(MAIN), path.name))
+    reports: list[ProcessReport] = [pickle.loads(path.read_bytes()) for path in paths]  # noqa: S301 - of our own processes
+    for report in reports:
+        for stage, (out, rows, errors, kind) in zip(report.stages, counts[report.place, report.pid], strict=False):
+            stage.out, stage.rows, stage.errors, stage.kind = out, rows, errors, _KINDS[kind]
+    return reports

@@ -1,0 +1,34 @@
+"""What was observed of a run of the user's own pipeline."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from wdsflow.text.words import how_many
+
+from ..tracing.meter import StageTrace
+
+Ending = Literal["itself", "samples", "time", "passes", "exception", "death", "hang"]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """The counts of one run."""
+
+    ended_by: Ending  # the pipeline itself, a limit of the run, or a fault
+    read: int | None  # samples that entered, each as often as it did; None: not visible
+    came: int  # samples that came out, or elements if it is not visible how many samples these hold
+    repeated: int | None  # samples that were read, or came out, again; None: not visible
+    shards: int | None  # that were opened; None: not visible
+    of_shards: int
+    stages: tuple[StageTrace, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the pipeline was read to its own end."""
+        return self.ended_by == "itself"
+
+    @property
+    def scope(self) -> str:
+        """What was read of the shards: "3 of 40 shards"."""
+        of_shards = how_many(self.of_shards, "shard")
+        return f"{of_shards}, as far as is visible" if self.shards is None else f"{self.shards:,} of {of_shards}"
