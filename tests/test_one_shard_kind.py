@@ -13,6 +13,9 @@ SPELLED = {
     "wdsflow.cli.shared.nearest_paths": "files whose names are like one that does not exist",
     "wdsflow.filtering.recipe.recipe": "the format of outputs, as a value of an option",
     "wdsflow.filtering.samples": "the reasons next to quarantined samples of a tar",
+    "wdsflow.packing.plan": "its own file",
+    "wdsflow.packing.row_sources": "tables",
+    "wdsflow.packing.run_pack": "its own file",
     "wdsflow.records.line": "its own files",
     "wdsflow.records.output_record": "its own files",
     "wdsflow.records.run_status": "its own files",
@@ -20,6 +23,7 @@ SPELLED = {
     "wdsflow.reshaping.graft.table_rows": "tables",
     "wdsflow.shards.urls": "a file that is not a list of shards",
     "wdsflow.records.store": "the record in an object store",
+    "wdsflow.table_files.text_rows": "tables",
     "wdsflow.training.stalls.progress": "its own files",
 }
 

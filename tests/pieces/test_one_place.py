@@ -12,6 +12,8 @@ TARS = {
 }
 ENDS = {
     "wdsflow.filtering.jsonl.jsonl_kind": "how large a tar becomes",
+    "wdsflow.packing.plan": "how large a tar becomes",
+    "wdsflow.packing.write_shard": "how large a tar would become",
     "wdsflow.repair.repair_shard": "how large a tar would become",
     **TARS,
 }
