@@ -12,6 +12,7 @@ import wdsflow
 
 SECTIONS = {
     "Validate": "wdsflow.validate",
+    "Pack": "wdsflow.packing",
     "Repair": "wdsflow.repair",
     "Filter": "wdsflow.filtering",
     "Train": "wdsflow.training",

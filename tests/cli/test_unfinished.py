@@ -20,6 +20,7 @@ ROOM = 200_000  # bytes of a file: the third shard is larger
 COMMANDS = {
     "repair": ("repair", "in", "-o", "out", "--jobs", 1),
     "reshard": ("reshard", "in", "-o", "out", "--jobs", 1),
+    "pack": ("pack", "p.jsonl", "-o", "out", "--samples", 8, "--jobs", 1),
     "graft": ("graft", "in", "-o", "out", "--from", "t.jsonl", "--on", "key", "--set", "txt=c", "--jobs", 1),
     "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--jobs", 0),
     "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--jobs", 0),
@@ -30,16 +31,20 @@ RECORDS = {"_wdsflow/run.json", "_wdsflow/manifest.jsonl", "_wdsflow/unfinished.
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Four shards of eight samples, the later ones larger, with a table and ledgers, in the working folder."""
-    (tmp_path / "in").mkdir()
-    rows = []
+    for name in ("in", "pics"):
+        (tmp_path / name).mkdir()
+    rows, named = [], []
     for shard in range(4):
         entries = []
         for n in range(8):
             image = JPEG + random.Random(n).randbytes(15_000 * shard)
             entries += [(f"{shard}{n}.jpg", image), (f"{shard}{n}.txt", b"a caption")]
             rows.append({"key": f"{shard}{n}", "c": f"new {n}"})
+            (tmp_path / f"pics/{shard}{n}.jpg").write_bytes(image)
+            named.append({"image": f"pics/{shard}{n}.jpg", "caption": "a caption"})
         write_tar(tmp_path / "in" / f"{shard:05}.tar", entries)
-    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    for name, lines in (("t", rows), ("p", named)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in lines))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -141,6 +146,7 @@ def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs
 LEFT = {  # of a run that was killed, and of its processes
     "repair": ["", "_wdsflow"],
     "reshard": ["", "_wdsflow", "_wdsflow/reshard-scratch", "_wdsflow/reshard-scratch/copies"],
+    "pack": ["", "_wdsflow", "_wdsflow/pack-scratch"],
     "graft": ["", "_wdsflow", "_wdsflow/graft", "_wdsflow/graft/table"],
     "filter": ["", "_wdsflow", *(f"_wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine"))],
 }

@@ -4,9 +4,12 @@ import json
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.packing.tables import jpeg, packed
+from wdsflow.packing.media_files import FIRST
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.table_files.errors import TableError
 
@@ -99,6 +102,22 @@ def test_a_table_may_name_files_of_a_zip(tmp_path: Path):
     assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(0), jpeg(1)]
 
 
+@pytest.mark.parametrize("kind", ["files", "zip", "cells"])
+def test_files_that_are_larger_than_what_is_in_memory_are_whole(tmp_path: Path, kind):
+    sizes = [FIRST - 1, FIRST, FIRST + 1, FIRST + 2, 2 * FIRST, 5 * FIRST + 17]
+    files = {f"{n}.jpg": jpeg(n) + bytes(size - len(jpeg(n))) for n, size in enumerate(sizes)}
+    if kind == "cells":
+        source = str(tmp_path / "t.parquet")
+        pq.write_table(pa.table({"image": list(files.values())}), source)
+    else:
+        source = write_tree(tmp_path, files, zipped=kind == "zip")
+    report = pack_shards(source, tmp_path / "out", samples=2)
+    assert report.samples == len(sizes)
+    assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == list(files.values())
+    tried = pack_shards(source, tmp_path / "none", samples=2, dry_run=True)
+    assert tried.total("bytes") == report.total("bytes")
+
+
 def test_a_damaged_entry_of_a_zip_is_left_out(tmp_path: Path):
     archive = Path(write_tree(tmp_path, {f"{n}.jpg": jpeg(n) * 500 for n in range(3)}, zipped=True))
     data = bytearray(archive.read_bytes())
@@ -117,3 +136,13 @@ def test_a_folder_without_images_and_one_that_holds_the_output_are_refused(tmp_p
     with pytest.raises(ValueError, match="which is packed: choose a folder outside of it"):
         pack_shards(tree, tmp_path / "tree/out")
     assert not (tmp_path / "tree/out").exists()
+
+
+def test_options_for_columns_and_keys_of_two_folders(tmp_path: Path):
+    first = write_tree(tmp_path / "1", {"a.jpg": jpeg(1)}, zipped=False)
+    second = write_tree(tmp_path / "2", {"a.jpg": jpeg(2), "b.jpg": jpeg(3)}, zipped=False)
+    with pytest.raises(ValueError, match=r"--key names a column of a table, and .*tree has no table"):
+        pack_shards(first, tmp_path / "out", key="id")
+    report = pack_shards([first, second], tmp_path / "out")
+    assert packed(tmp_path / "out") == {"a": {"jpg": jpeg(1)}, "b": {"jpg": jpeg(3)}}
+    assert report.examples["repeated key"][0].detail == f"'a', as row 1 of {first}"

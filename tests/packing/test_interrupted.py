@@ -3,6 +3,7 @@
 ``WDSFLOW_KILLS=100`` kills more often.
 """
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -82,3 +83,26 @@ def test_a_folder_of_others_is_refused(table: str, tmp_path: Path):
     (tmp_path / "out/00000.tar").write_bytes(b"x")
     with pytest.raises(FileExistsError, match="no pack wrote it"):
         pack_shards(table, tmp_path / "out")
+
+
+def test_a_shard_whose_rows_are_all_left_out_is_no_file_and_is_done(tmp_path: Path):
+    rows = usual_rows(write_images(tmp_path, 9))
+    for number in (3, 4, 5):
+        (tmp_path / f"img/{number}.jpg").write_bytes(b"<html>")
+    table, out = write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out"
+    report = pack_shards(table, out, samples=3)
+    assert sorted(path.name for path in out.glob("*.tar")) == ["00000.tar", "00002.tar"]
+    assert json.loads((out / "sizes.json").read_text()) == {"00000.tar": 3, "00002.tar": 3}
+    assert (report.samples, report.left_out.total()) == (6, 3)
+    assert pack_shards(table, out, samples=3).resumed == 3
+
+
+@pytest.mark.parametrize("named", [["a0.jsonl", "a1.jsonl"], ["a{0..1}.jsonl"], ["a*.jsonl"]])
+def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch, named):
+    monkeypatch.chdir(tmp_path)
+    paths = write_images(tmp_path, 4)
+    write_lines(tmp_path / "a0.jsonl", usual_rows(paths[:2]))
+    write_lines(tmp_path / "a1.jsonl", usual_rows(paths[2:]))
+    pack_shards("a{0..1}.jsonl", "out")
+    report = pack_shards(named, "out")
+    assert (report.resumed, report.samples) == (1, 4)

@@ -56,6 +56,14 @@ def test_data_juicers_rows_keep_their_json_and_lose_the_tokens_of_their_text(tmp
     assert [json.loads(sample["json"]) for sample in found.values()] == rows[:2]
 
 
+def test_a_named_column_of_captions_loses_tokens_only_if_it_is_the_known_one(tmp_path: Path):
+    rows = [{"text": "<__dj__image> a cat", "images": write_images(tmp_path, 1), "other": "<__dj__image> as it is"}]
+    table = write_lines(tmp_path / "t.jsonl", rows)
+    for column, text in (("text", b"a cat"), ("other", b"<__dj__image> as it is")):
+        pack_shards(table, tmp_path / column, caption=column)
+        assert packed(tmp_path / column)["00000000"]["txt"] == text
+
+
 def test_videos_of_data_juicer_have_their_own_field(tmp_path: Path):
     (tmp_path / "a.mp4").write_bytes(filmed([frame(1)]))
     (tmp_path / "i.png").write_bytes(jpeg(1, "PNG"))
@@ -220,3 +228,13 @@ def test_a_table_without_rows_is_refused(tmp_path: Path, text, message):
     with pytest.raises(TableError, match=message):
         pack_shards(str(tmp_path / "t.json"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_path_next_to_other_bytes_is_asked_for(tmp_path: Path):
+    write_images(tmp_path, 1)
+    columns = {"image": ["img/0.jpg"], "text": ["x"], "embedding": [b"123"]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(WhichColumn, match="several columns could hold images or videos: embedding, image"):
+        pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out")
+    assert pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out", image="image").samples == 1
+    assert json.loads(packed(tmp_path / "out")["00000000"]["json"]) == {"image": "img/0.jpg", "embedding": None}

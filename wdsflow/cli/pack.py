@@ -32,7 +32,7 @@ class Tables:
             yield folder
 
 
-def pack(typed: Typed, places: Tables, request: PackRequest) -> None:
+def pack(typed: Typed, inputs: Tables, request: PackRequest) -> None:
     """Write shards from a table or a folder of files.
 
     A sample for each row: its images or videos, byte for byte, its caption (txt), and the other columns (json). Knows the
@@ -44,9 +44,9 @@ def pack(typed: Typed, places: Tables, request: PackRequest) -> None:
     """
     from wdsflow.packing import pack_shards
 
-    with places.folder(dry_run=request.dry_run) as folder:
+    with inputs.folder(dry_run=request.dry_run) as folder:
         with progress() as begin:
-            report = pack_shards(places.tables, folder, **vars(replace(request, begin=begin)))
+            report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
         print_lines(*str(report).splitlines())
         if request.dry_run:
             print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")

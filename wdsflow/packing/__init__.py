@@ -7,7 +7,8 @@
 ``folder_rows``     the rows of a folder, or of a zip, that has no table
 ``media_files``     the files that rows name: below one folder, in a zip, or in an object store
 ``keys``            keys that all readers accept
-``plan``            the first pass: which rows become samples, in which order, in which shard
+``read_rows``       the first pass over all tables and folders
+``plan``            what is known after it: which rows become samples, in which order, in which shard
 ``write_shard``     the second pass: one shard, from the files that the plan names
 ``run_pack``        both passes, and the record of the run
 ==================  ==================================================================================================
@@ -21,13 +22,10 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["PackReport", "PackRequest", "pack_shards"]
+__all__ = ["PackReport", "pack_shards"]
 
 if TYPE_CHECKING:
-    from .pack_options import PackRequest
     from .pack_report import PackReport
     from .run_pack import pack_shards
 else:
-    __getattr__ = lazy_names(
-        __name__, {"PackReport": "pack_report", "PackRequest": "pack_options", "pack_shards": "run_pack"}
-    )
+    __getattr__ = lazy_names(__name__, {"PackReport": "pack_report", "pack_shards": "run_pack"})

@@ -25,9 +25,9 @@ def field_by_type(first: bytes, extension: str) -> str:
             return name
     if first[:4] == b"RIFF" and first[8:12] == b"WEBP":
         return "webp"
-    found = read_header(first[:_FIRST])
-    if found is not None and found.format not in UNREADABLE:
-        return _USUAL.get(found.format, found.format)
+    image = read_header(first[:_FIRST])
+    if image is not None and image.format not in UNREADABLE:
+        return _USUAL.get(image.format, image.format)
     kind = media_format(first[:HEAD])
     if kind not in _VIDEOS or (kind == "ogg" and promised_format(extension) != "ogg"):
         return ""

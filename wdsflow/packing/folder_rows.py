@@ -28,7 +28,7 @@ class FileGroup:
     @property
     def has_media(self) -> bool:
         """Whether one of them is an image or a video by its name."""
-        return any(is_media(each) for each in self.files)
+        return any(map(is_media, self.files))
 
 
 class FolderRows:

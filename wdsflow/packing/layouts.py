@@ -28,19 +28,18 @@ class WhichColumn(ValueError):
 
     Attributes:
         option: names the column.
-        columns: those in question, also by their names alone.
+        columns: those in question; of none, those whose names are like those of files.
     """
 
     def __init__(self, named: str, option: str, columns: Sequence[str], names: Sequence[str]) -> None:
         self.option = option
-        self.columns = columns or [each for each in names if _LIKE_FILES.search(each)]
-        what = {"image": "images or videos", "caption": "captions"}[option]
+        self.columns = columns or [name for name in names if _LIKE_FILES.search(name)]
+        contents = {"image": "images or videos", "caption": "captions"}[option]
+        shown = ", ".join(escape(name, 60) for name in (columns or names)[:_SHOWN])
         if columns:
-            could = ", ".join(escape(each, 60) for each in columns)
-            super().__init__(f"{named}: several columns could hold {what}: {could}")
+            super().__init__(f"{named}: several columns could hold {contents}: {shown}")
         else:
-            shown = ", ".join(escape(each, 60) for each in names[:_SHOWN])
-            super().__init__(f"{named}: which column holds {what}? It has {shown or 'no columns'}")
+            super().__init__(f"{named}: which column holds {contents}? It has {shown or 'no columns'}")
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,7 @@ class Layout:
         caption: the column with captions; None for none.
         text: how a value of that column becomes a caption.
         whole: the row goes into the json as it is; otherwise without the caption.
+        has_bytes: cells may hold bytes, which JSON lacks.
     """
 
     name: str
@@ -60,13 +60,14 @@ class Layout:
     caption: str | None
     text: Callable[[Any], Any] = field(default=lambda value: value)
     whole: bool = False
+    has_bytes: bool = False
 
     def files(self, row: TableRow) -> list[Media]:
         """Return the files of a row, in order. Raises Unusable."""
-        found = [file for column in self.media for file in _files(row.get(column), column)]
-        if not found:
+        files = [file for column in self.media for file in _files(row.get(column), column)]
+        if not files:
             raise Unusable(NO_IMAGE, "it is empty", self.media[0])
-        return found
+        return files
 
     def caption_of(self, row: TableRow) -> bytes | None:
         """Return the caption of a row, None if there is no column of captions. Raises Unusable."""
@@ -74,12 +75,14 @@ class Layout:
 
     def json(self, row: TableRow) -> bytes:
         """Return what the json holds; empty for nothing."""
-        facts = {name: _without_bytes(value) for name, value in row.items() if self.whole or name != self.caption}
+        facts = row if self.whole else {name: value for name, value in row.items() if name != self.caption}
+        if self.has_bytes:
+            facts = {name: _without_bytes(value) for name, value in facts.items()}
         return json_bytes(facts) if facts else b""
 
     def __str__(self) -> str:
         captions = f", captions in {escape(self.caption, 60)}" if self.caption is not None else ", no captions"
-        return f"{self.name}: files in {' and '.join(escape(each, 60) for each in self.media)}{captions}"
+        return f"{self.name}: files in {' and '.join(escape(column, 60) for column in self.media)}{captions}"
 
 
 def layout_of(
@@ -103,58 +106,56 @@ def layout_of(
     if image is not None:
         return Layout("columns", (image,), _caption(columns, named, caption))
     known = _known(columns)
-    if known is None and len(pictures) == 1:
-        known = Layout("images in cells", tuple(pictures), None)
-    elif known is None and "image" in columns and not pictures:
-        known = Layout("columns", ("image",), None)
     if known is None:
-        raise WhichColumn(named, "image", list(pictures), columns)
-    if caption is not None or known.caption is None:
+        candidates = [*pictures, *(["image"] if "image" in columns and "image" not in pictures else [])]
+        if len(candidates) != 1:
+            raise WhichColumn(named, "image", candidates, columns)
+        known = Layout("images in cells" if pictures else "columns", (candidates[0],), None)
+    if known.caption is None or caption not in (None, known.caption):
         return Layout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
     return known
 
 
 def _known(columns: Sequence[str]) -> Layout | None:
-    there = set(columns)
-    lists = tuple(each for each in ("images", "videos") if each in there)
-    if lists and "text" in there:
+    lists = tuple(column for column in ("images", "videos") if column in columns)
+    if lists and "text" in columns:
         return Layout("Data-Juicer", lists, "text", without_tokens, whole=True)
-    media = tuple(each for each in ("image", "video") if each in there)
-    if media and "conversations" in there:
+    media = tuple(column for column in ("image", "video") if column in columns)
+    if media and "conversations" in columns:
         return Layout("LLaVA", media, "conversations", first_answer, whole=True)
-    if "file_name" in there:
+    if "file_name" in columns:
         return Layout("imagefolder metadata", ("file_name",), None)
-    if {"filepath", "title"} <= there:
+    if "filepath" in columns and "title" in columns:
         return Layout("OpenCLIP's table", ("filepath",), "title")
     return None
 
 
-def _caption(columns: Sequence[str], named: str, asked: str | None) -> str | None:
-    if asked is not None:
-        return asked or None
-    there = [each for each in CAPTIONS if each in columns]
-    if len(there) > 1:
-        raise WhichColumn(named, "caption", there, columns)
-    return there[0] if there else None
+def _caption(columns: Sequence[str], named: str, requested: str | None) -> str | None:
+    if requested is not None:
+        return requested or None
+    candidates = [column for column in CAPTIONS if column in columns]
+    if len(candidates) > 1:
+        raise WhichColumn(named, "caption", candidates, columns)
+    return candidates[0] if candidates else None
 
 
 def _files(value: Any, column: str) -> Iterable[Media]:
     """Yield the files of a cell: a path, bytes, ``{bytes, path}``, or a list of these."""
-    for each in value if isinstance(value, list) else [value]:
-        file = (each.get("bytes") or each.get("path")) if isinstance(each, dict) else each
+    for item in value if isinstance(value, list) else [value]:
+        file = (item.get("bytes") or item.get("path")) if isinstance(item, dict) else item
         if file is None or file in ("", b""):
-            if value is each:
+            if value is item:
                 return
             raise Unusable(NO_PATH, "the list has an empty item", column)
         if not isinstance(file, (str, bytes)):
-            raise Unusable(NO_PATH, kind_of(each), column)
+            raise Unusable(NO_PATH, kind_of(item), column)
         yield column, file
 
 
 def caption_bytes(value: Any, column: str) -> bytes:
     """Return a caption in UTF-8; of a list its first text. Raises Unusable."""
     if isinstance(value, list):
-        value = next((each for each in value if not isinstance(each, str) or each.strip()), None)
+        value = next((text for text in value if not isinstance(text, str) or text.strip()), None)
     if value is None or (isinstance(value, str) and not value.strip()):
         raise Unusable(NO_CAPTION, "it is empty", column)
     if not isinstance(value, str):
@@ -198,9 +199,9 @@ def _without_bytes(value: Any) -> Any:
     if isinstance(value, dict):
         if isinstance(value.get("bytes"), bytes) and value.keys() <= {"bytes", "path"}:
             return value.get("path")
-        return {name: _without_bytes(each) for name, each in value.items()}
+        return {name: _without_bytes(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_without_bytes(each) for each in value]
+        return [_without_bytes(part) for part in value]
     return None if isinstance(value, bytes) else value
 
 

@@ -29,12 +29,40 @@ Of bytes that were in a cell: the offset in ``StoredBytes``, their size and thei
 """
 
 
+class Rest:
+    """The bytes of a file that follow its first ones, exactly so many, in pieces. Closes the file at its end.
+
+    Raises SourceChangedError if there are fewer.
+    """
+
+    def __init__(self, read: Callable[[int], bytes], close: Callable[[], object], missing: int, name: str = "") -> None:
+        self._read, self._close, self._missing, self._name = read, close, missing, name
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            while self._missing > 0:
+                data = self._read(min(self._missing, FIRST))
+                if not data:
+                    raise SourceChangedError(f"{self._name} is shorter than it was")
+                self._missing -= len(data)
+                yield data
+        finally:
+            self._close()
+
+    def close(self) -> None:
+        """Close the file without reading it."""
+        self._close()
+
+
+NO_REST = Rest(lambda _: b"", lambda: None, 0)
+
+
 class Opened(NamedTuple):
-    """A file that is being read: its size, its first bytes, and the others, which raise OSError if it has changed."""
+    """A file that is being read: its size in bytes, its first bytes, and all others."""
 
     size: int
     first: bytes
-    rest: Iterator[bytes] = iter(())
+    rest: Rest = NO_REST
 
 
 class MediaFiles(Protocol):
@@ -78,12 +106,13 @@ class LocalFiles:
         """Return the real path of a file, its size, and the time of its last change. Raises Unusable."""
         if not name or "\0" in name:
             raise Unusable(NO_PATH, "it is empty" if not name else f"{name!r:.200} has a NUL")
-        if _URL.match(name) or name.startswith("file:"):
+        if ":" in name and (_URL.match(name) or name.startswith("file:")):
             local = local_path(name)
             if local is None:
                 raise Unusable(NO_PATH, f"{name!r:.200} is a url: pack reads files; img2dataset downloads images")
             name = local
-        folder, _, base = os.path.join(self._real, name).rpartition("/")
+        path = name if name.startswith("/") else f"{self._inside}{name}"
+        folder, _, base = path.rpartition("/")
         try:
             path = f"{self._folder(folder)}/{base}"
             if base in ("", ".", ".."):
@@ -131,13 +160,13 @@ class LocalFiles:
                     raise SourceChangedError(f"{path}: pack it again")
                 # One byte more shows whether it has grown.
                 first = os.read(file, min(size, FIRST) + 1)
-                if size > FIRST:
-                    reader = os.fdopen(file, "rb", buffering=0)
-                    file = -1
-                    return Opened(size, first, _rest(reader.read, reader.close, size - len(first), path))
-                if len(first) != size:
+                if len(first) == size:
+                    return Opened(size, first)
+                if len(first) > size or size <= FIRST:
                     raise SourceChangedError(f"{path}: pack it again")
-                return Opened(size, first)
+                reader = os.fdopen(file, "rb", buffering=0)
+                file = -1
+                return Opened(size, first, Rest(reader.read, reader.close, size - len(first), path))
             finally:
                 if file >= 0:
                     os.close(file)
@@ -207,7 +236,7 @@ class ZipFiles:
             if len(first) <= FIRST:
                 return Opened(len(first), first)
             reader = self._zip.open(name)
-            return Opened(size, reader.read(FIRST), _rest(reader.read, reader.close, size - FIRST, name))
+            return Opened(size, reader.read(FIRST), Rest(reader.read, reader.close, size - FIRST, name))
         except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
             raise Unusable(UNREADABLE, str(error)) from None
         except Exception as error:
@@ -264,7 +293,7 @@ class RemoteFiles:
             at += len(data)
             return data
 
-        return Opened(size, first, _rest(read, source.close, size - at, url))
+        return Opened(size, first, Rest(read, source.close, size - at, url))
 
     def name_of(self, ref: FileRef) -> str:
         """Return the path of a file below the root."""
@@ -274,10 +303,10 @@ class RemoteFiles:
         """Yield the names of all files. Raises SourceError."""
         system, path = filesystem(self.root)
         try:
-            found: list[str] = system.find(path)
+            paths: list[str] = system.find(path)
         except Exception as error:  # noqa: BLE001 - every file system raises its own
             raise SourceError("io", f"{self.root} cannot be listed: {error}") from None
-        return (name[len(path.rstrip("/")) + 1 :] for name in found)
+        return (name[len(path.rstrip("/")) + 1 :] for name in paths)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -319,7 +348,7 @@ class StoredBytes:
             at += len(data)
             return data
 
-        return Opened(size, first, _rest(read, lambda: None, size - len(first), str(self._path)))
+        return Opened(size, first, Rest(read, lambda: None, size - len(first), str(self._path)))
 
     def close(self) -> None:
         """Close the file."""
@@ -337,16 +366,3 @@ def _below(root: str, name: str, shown: str) -> str:
     if path == ".." or path.startswith(("/", "../")):
         raise Unusable(OUTSIDE, f"{name!r:.200} is not in {shown}")
     return root + path
-
-
-def _rest(read: Callable[[int], bytes], close: Callable[[], object], missing: int, name: str) -> Iterator[bytes]:
-    """Yield further bytes of a file, exactly so many. Raises SourceChangedError."""
-    try:
-        while missing > 0:
-            data = read(min(missing, FIRST))
-            if not data:
-                raise SourceChangedError(f"{name} is shorter than it was")
-            missing -= len(data)
-            yield data
-    finally:
-        close()

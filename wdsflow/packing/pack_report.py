@@ -1,18 +1,24 @@
 """The report of a pack: every row is accounted for."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wdsflow.records.line import Counts, OneFile, by_count
 from wdsflow.records.report import Report
+from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
 from .plan import LeftOut
 from .unusable import HARMLESS
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _LISTED = 10
 _TRAINED = frozenset(IMAGE_FIELDS)
@@ -65,7 +71,7 @@ class PackReport(Report[PackedShard]):
         changed_keys: keys that are not those of the table, as they are not safe for all readers; the first of them.
         listed: the file that lists all rows that were left out, "" if there are none.
         removed: shards of an earlier run, which now has fewer.
-        where: the folder with the shards; "" if nothing is written.
+        folder: the one with the shards; "" if nothing is written.
     """
 
     rows: int = 0
@@ -75,7 +81,7 @@ class PackReport(Report[PackedShard]):
     changed_keys: tuple[int, str] = (0, "")
     listed: str = ""
     removed: int = 0
-    where: str = ""
+    folder: str = ""
     dry_run: bool = False
 
     @property
@@ -93,6 +99,13 @@ class PackReport(Report[PackedShard]):
         """Rows that were left out because files or values are not what the table says."""
         return sum(count for reason, count in self.left_out.items() if reason not in HARMLESS)
 
+    def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
+        """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
+        if remote_url(out) is not None:
+            url = str(out).rstrip("/")
+            self.folder, self.listed = (path.replace(str(folder), url) for path in (self.folder, self.listed))
+        return super().naming(out, folder)
+
     def check(self) -> None:
         """Raise RuntimeError if a row is unaccounted for."""
         super().check()
@@ -102,8 +115,7 @@ class PackReport(Report[PackedShard]):
         """Yield the rows that were left out when their files were read."""
         return (LeftOut(*row) for shard in self.shards for row in shard.skipped)
 
-    def place(self, row: LeftOut) -> str:
-        """Return where a row is."""
+    def _location(self, row: LeftOut) -> str:
         column = f", column {escape(row.column, 60)}" if row.column else ""
         return f"{escape(self.tables[row.source][0], 200)}, row {row.row:,}{column}"
 
@@ -119,7 +131,9 @@ class PackReport(Report[PackedShard]):
         yield Counts("rows", self.rows, self.samples, self.left_out).line("samples")
         for reason, count in by_count(self.left_out):
             yield f"  left out: {count:,} x {reason}"
-            yield from (f"    {self.place(row)}: {escape(row.detail, 400)}" for row in self.examples.get(reason, []))
+            yield from (
+                f"    {self._location(row)}: {escape(row.detail, 400)}" for row in self.examples.get(reason, [])
+            )
         if self.listed:
             yield f"  all of them: {escape(self.listed, 300)}"
         if self.changed_keys[0]:
@@ -140,16 +154,17 @@ class PackReport(Report[PackedShard]):
         if not written:
             return "no samples: nothing written"
         counts = [shard.samples for shard in written]
-        each = f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
+        least, most = min(counts), max(counts)
+        each_shard = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         total = size(self.total("bytes"))
-        where = f", in {escape(self.where, 300)}{self.done_before}" if self.where else ""
+        folder = f", in {escape(self.folder, 300)}{self.done_before}" if self.folder else ""
         verb = "would be " if self.dry_run else ""
-        return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {each}, {total}{where}"
+        return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {each_shard}, {total}{folder}"
 
 
-def first_examples(known: dict[str, list[LeftOut]], more: Iterable[Any], most: int = 3) -> None:
+def first_examples(known: dict[str, list[LeftOut]], rows: Iterable[LeftOut], most: int = 3) -> None:
     """Add rows to the examples of their reasons, at most so many of each."""
-    for row in more:
+    for row in rows:
         examples = known.setdefault(row.reason, [])
         if len(examples) < most:
             examples.append(row)

@@ -1,14 +1,14 @@
 """The first pass: which rows become samples, in which order, and in which shard.
 
 What a shard needs is in a file of the run, the *store*: for each row its key, the files it names, and its texts. A second
-file has the place of each row in the store, in the order of the shards. Memory does not grow with the number of rows.
+file has the location of each row in the store, in the order of the shards. Memory does not grow with the number of rows.
 """
 
 import json
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,11 +25,11 @@ from .pack_options import ShardLimit
 from .unusable import REPEATED, Unusable
 
 _LENGTHS = Struct("<II")  # of the head of a record, and of its texts
-_PLACE = 3  # numbers of a row in the file of places: start, length, bytes in a shard
+_NUMBERS = 3  # of a row in the file of locations: start, length, bytes in a shard
 _AT_ONCE = 16_384  # rows
 _BLOCK = 1 << 16  # bytes of the store that are read at once
 _EXAMPLES = 3
-_COLUMNS = ("number", "place", "key", "start", "length", "bytes")
+_COLUMNS = ("number", "rank", "key", "start", "length", "bytes")
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,13 +102,13 @@ class Plan:
         left_out: all others.
         limit: the size of a shard.
         shuffle: the seed of the order, None for that of the table.
-        needs_unique: keys may repeat.
+        may_repeat: several rows may have the same key.
     """
 
     scratch: Path
     limit: ShardLimit
     shuffle: int | None
-    needs_unique: bool
+    may_repeat: bool
     rows: int = 0
     count: int = 0
     left_out: LeftOutRows = field(init=False)
@@ -116,15 +116,15 @@ class Plan:
     def __post_init__(self) -> None:
         self.left_out = LeftOutRows(self.scratch / "left-out.jsonl")
         self._stack = ExitStack()
-        self.store_path, self.places_path = self.scratch / "rows", self.scratch / "places"
+        self.store_path, self.locations_path = self.scratch / "rows", self.scratch / "locations"
         self._store = self._stack.enter_context(_new(self.store_path))
-        self._places = self._stack.enter_context(_new(self.places_path))
+        self._locations = self._stack.enter_context(_new(self.locations_path))
         self._at = 0
         self._tables: Tables | None = None
         self._ordered = array("Q")
         self._held: list[tuple[int, int, int, int, int]] = []
         self._read = -1
-        if self.shuffle is not None or self.needs_unique:
+        if self.shuffle is not None or self.may_repeat:
             self._tables = self._stack.enter_context(Tables(self.scratch))
             columns = ", ".join(f"{name} UBIGINT" for name in _COLUMNS)
             self._tables.run(f"CREATE TABLE planned ({columns})")
@@ -157,19 +157,22 @@ class Plan:
         """Count a row that becomes no sample."""
         self.left_out.add(LeftOut(source, row, why.column, why.reason, why.detail))
 
-    def order(self, key_column: str) -> None:
-        """Leave out rows whose key an earlier row has, and put the others in order. No row is added after this."""
+    def order(self, key_column: str, names: Sequence[str]) -> None:
+        """Leave out rows whose key an earlier row has, and put the others in order. No row is added after this.
+
+        ``names``: those of all tables, for messages.
+        """
         self._store.flush()
         self._read = os.open(self.store_path, os.O_RDONLY | os.O_CLOEXEC)
         self._stack.callback(os.close, self._read)
         self._flush()
         if self._tables is not None:
-            self._write_ordered(self._tables, key_column)
-        self._places.flush()
+            self._write_ordered(self._tables, key_column, names)
+        self._locations.flush()
         self.left_out.close()
 
     def _flush(self) -> None:
-        self._ordered.tofile(self._places)
+        self._ordered.tofile(self._locations)
         self._ordered = array("Q")
         if self._tables is None or not self._held:
             return
@@ -180,7 +183,7 @@ class Plan:
         self._tables.add("planned", **dict(zip(_COLUMNS, (number, order, *columns), strict=True)))
         self._held = []
 
-    def _write_ordered(self, tables: Tables, key_column: str) -> None:
+    def _write_ordered(self, tables: Tables, key_column: str, names: Sequence[str]) -> None:
         tables.run(
             "CREATE TABLE known AS SELECT *, first_value(start) OVER same AS first,"
             " row_number() OVER same > 1 AS again FROM planned WINDOW same AS (PARTITION BY key ORDER BY number)"
@@ -188,23 +191,24 @@ class Plan:
         tables.run("DROP TABLE planned")
         for start, first in tables.rows("SELECT start, first FROM known WHERE again ORDER BY number"):
             row, earlier = self.record(start), self.record(first)
-            detail = f"{row.key!r:.200}, as row {earlier.number:,}"
+            other = f" of {names[earlier.source]}" if earlier.source != row.source else ""
+            detail = f"{row.key!r:.200}, as row {earlier.number:,}{other}"
             self.leave_out(row.source, row.number, Unusable(REPEATED, detail, key_column))
             self.count -= 1
-        for batch in tables.batches("SELECT start, length, bytes FROM known WHERE NOT again ORDER BY place, number"):
-            array("Q", [number for row in batch for number in row]).tofile(self._places)
+        for batch in tables.batches("SELECT start, length, bytes FROM known WHERE NOT again ORDER BY rank, number"):
+            array("Q", [number for row in batch for number in row]).tofile(self._locations)
         tables.run("DROP TABLE known")
 
-    def places(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    def locations(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Yield (start, length, bytes) of rows in order."""
-        with open(self.places_path, "rb") as file:
-            file.seek(start * _PLACE * 8)
+        with open(self.locations_path, "rb") as file:
+            file.seek(start * _NUMBERS * 8)
             while start < end:
                 count = min(_AT_ONCE, end - start)
                 numbers = array("Q")
-                numbers.fromfile(file, count * _PLACE)
+                numbers.fromfile(file, count * _NUMBERS)
                 start += count
-                yield from zip(*[iter(numbers)] * _PLACE, strict=True)
+                yield from zip(*[iter(numbers)] * _NUMBERS, strict=True)
 
     def record(self, start: int) -> PlannedRow:
         """Return a row of the store."""
@@ -214,7 +218,7 @@ class Plan:
     def raw(self, start: int, end: int) -> Iterator[bytes]:
         """Yield the bytes of rows in the store, in order; neighbours are read together."""
         block, at, expected = b"", 0, 0
-        for first, length, _ in self.places(start, end):
+        for first, length, _ in self.locations(start, end):
             if not at <= first <= at + len(block) - length:
                 size = max(length, _BLOCK) if first == expected else length
                 block, at = os.pread(self._read, size, first), first
@@ -236,7 +240,7 @@ class Plan:
     def _by_size(self, most: int) -> Iterator[tuple[int, int]]:
         """Fill shards up to ``most`` bytes; a larger sample is alone in its shard."""
         start, total = 0, len(END)
-        for number, (_, _, size) in enumerate(self.places(0, self.count)):
+        for number, (_, _, size) in enumerate(self.locations(0, self.count)):
             if number > start and total + size > most:
                 yield start, number
                 start, total = number, len(END)

@@ -1,6 +1,5 @@
 """The rows of a table in one file: JSON lines, a JSON array, CSV or Parquet, here or in an object store."""
 
-import difflib
 import glob
 import os
 import posixpath
@@ -10,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoTable, TableError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _FIRST = 1000  # rows that are searched for names of columns
 _BATCH = 8 << 20  # bytes of cells that are in memory at once
 _MOST_ROWS = 1024
-_GLOB = ("*", "?", "[")
 # Tables of a folder of images, as ``datasets`` looks for them.
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
@@ -50,34 +49,41 @@ class Input:
 
 def inputs_of(tables: Sequence[str]) -> list[Input]:
     """Return the tables and folders that names and patterns stand for, in order. Raises TableError."""
-    found = [each for named in tables for each in _expanded(named)]
-    if not found:
+    inputs = [source for named in tables for source in _expanded(named)]
+    if not inputs:
         raise TableError("no table is named")
-    return found
+    return inputs
 
 
 def _expanded(named: str) -> list[Input]:
+    """Return the inputs of a name, a pattern with braces, or a glob of local files. Raises TableError."""
     if not named:
         raise TableError("the table has no name: is a variable of the shell not set?")
     path = local_path(named)
+    if path is not None and os.path.exists(path):
+        return [_input(named, path)]
+    parts = expand_braces(named)
     if path is None:
-        return [Input(named, _kind(named) or "folder")]
+        return [Input(part, _kind(part) or "folder") for part in parts]
+    matches = [match for part in parts for match in sorted(glob.glob(os.path.expanduser(part)), key=natural)]
+    if not matches:
+        folder = os.path.dirname(path)
+        raise NoTable(named, [os.path.join(folder, name) for name in _listed(folder or ".")])
+    return [_input(match, match) for match in matches]
+
+
+def _input(named: str, path: str) -> Input:
     if os.path.isdir(path):
-        tables = [os.path.join(path, name) for name in METADATA if os.path.isfile(os.path.join(path, name))]
-        return [Input(each, _kind(each)) for each in tables[:1]] or [Input(named, "folder")]
-    if not os.path.exists(path):
-        matches = sorted(glob.glob(path)) if any(char in path for char in _GLOB) else []
-        if not matches:
-            there = [os.path.join(os.path.dirname(path), name) for name in _listed(os.path.dirname(path) or ".")]
-            raise NoTable(named, difflib.get_close_matches(path, there, 3))
-        return [each for match in matches for each in _expanded(match)]
+        tables = (os.path.join(path, name) for name in METADATA)
+        table = next(filter(os.path.isfile, tables), "")
+        return Input(table, _kind(table)) if table else Input(named, "folder")
     kind = _kind(path)
     if not kind:
         raise TableError(
             f"{named}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
             " a folder or a .zip of files needs none"
         )
-    return [Input(named, kind)]
+    return Input(named, kind)
 
 
 def _listed(folder: str) -> list[str]:
@@ -95,7 +101,7 @@ class Table:
     """A table: its columns, and its rows in order.
 
     Args:
-        table: what was named.
+        table: its name and kind.
         scratch: a folder for a copy of a remote Parquet file.
 
     Raises TableError.
@@ -103,7 +109,7 @@ class Table:
 
     def __init__(self, table: Input, scratch: Path) -> None:
         self.named = table.named
-        self._path = os.path.expanduser(table.named) if not table.is_remote else table.named
+        self._path = local_path(table.named) or table.named
         self.kind = table.kind
         if self.kind == "json":
             self.kind = "array" if _starts_with_bracket(self._path) else "jsonl"
@@ -129,7 +135,7 @@ class Table:
         """Return the columns that hold the bytes of files; none of a table of text."""
         if self.kind != "parquet":
             return []
-        return [each.name for each in self._parquet().schema_arrow if _holds_bytes(each.type)]
+        return [column.name for column in self._parquet().schema_arrow if _holds_bytes(column.type)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows. Raises TableError, with the line, where the file is no table."""
@@ -150,8 +156,8 @@ class Table:
         import pyarrow.parquet as pq
 
         try:
-            # With a buffer, a column of a group is not read at once.
-            return pq.ParquetFile(self._path, buffer_size=1 << 20)
+            # So a column of a group is read in parts, where its encoding allows it.
+            return pq.ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False)
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.named} is not a Parquet file: {error}") from None
 
@@ -161,9 +167,10 @@ class Table:
         with self._parquet() as file:
             try:
                 for group in range(file.metadata.num_row_groups):
-                    about = file.metadata.row_group(group)
-                    share = _BATCH * max(about.num_rows, 1) // max(about.total_byte_size, 1)
-                    for batch in file.iter_batches(min(max(share, 1), _MOST_ROWS), row_groups=[group]):
+                    metadata = file.metadata.row_group(group)
+                    rows = _BATCH * max(metadata.num_rows, 1) // max(metadata.total_byte_size, 1)
+                    size = min(max(rows, 1), _MOST_ROWS)
+                    for batch in file.iter_batches(size, row_groups=[group], use_threads=False):
                         yield from batch.to_pylist()
             except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
                 raise TableError(f"{self.named} cannot be read: {error}") from None
@@ -203,5 +210,5 @@ def _holds_bytes(kind: "DataType") -> bool:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _holds_bytes(kind.value_type)
     if pa.types.is_struct(kind):
-        return {each.name for each in kind} == {"bytes", "path"}
+        return {part.name for part in kind} == {"bytes", "path"}
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

@@ -13,7 +13,7 @@ from wdsflow.media import promised_format
 from wdsflow.pieces.pieces import END, header, member
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
-from wdsflow.shards.tar.tar_header import BLOCK
+from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from .field_types import checked_text, field_by_type, is_media
 from .media_files import FileRef, MediaFiles, Opened, StoredBytes
@@ -47,7 +47,7 @@ class PackJob:
     @property
     def is_remote(self) -> bool:
         """Whether files are in an object store, where each takes a while."""
-        return not all(each.has_sizes for each in self.files)
+        return not all(files.has_sizes for files in self.files)
 
 
 def made_from(job: PackJob) -> dict[str, object]:
@@ -65,7 +65,7 @@ def write_shard(job: PackJob, report: PackedShard, stop: Event) -> None:
 
     Raises SourceError if a file changed or a store fails, OSError if the shard cannot be written.
     """
-    pieces = _pieces(job, report, stop)
+    pieces = (piece for row, files in _samples(job, report, stop) for piece in _members(row, files))
     first = next(pieces, None)
     if first is not None:
         report.bytes = write_pieces(job.target, Source(), chain([first], pieces))
@@ -75,14 +75,16 @@ def write_shard(job: PackJob, report: PackedShard, stop: Event) -> None:
 def look_at(job: PackJob, stop: Event) -> PackedShard:
     """Return the report of a shard that is not written."""
     report = PackedShard.of(job)
-    for piece in _pieces(job, report, stop):
-        report.bytes += len(piece)
+    for row, files in _samples(job, report, stop):
+        sizes = [opened.size for _, opened in files] + [len(text) for _, text in row.texts]
+        report.bytes += sum(BLOCK + padded(size) for size in sizes)
+        _close(files)
     report.bytes += len(END) if report.samples else 0
     return report
 
 
-def _pieces(job: PackJob, report: PackedShard, stop: Event) -> Iterator[bytes]:
-    """Yield the members of all samples; count rows in ``report``."""
+def _samples(job: PackJob, report: PackedShard, stop: Event) -> Iterator[tuple[PlannedRow, Contents]]:
+    """Yield the rows that become samples, with their open files; count all rows in ``report``."""
     report.rows = job.end - job.start
     with ExitStack() as stack:
         opened = _opened_ahead(job, stack) if job.is_remote else ((row, _opened(job, row)) for row in job.rows())
@@ -93,7 +95,9 @@ def _pieces(job: PackJob, report: PackedShard, stop: Event) -> Iterator[bytes]:
                 report.leave_out(contents)
                 continue
             report.samples += 1
-            yield from _sample(row, contents, report)
+            for name, _ in contents:
+                report.fields[name] = report.fields.get(name, 0) + 1
+            yield row, contents
 
 
 def _opened_ahead(job: PackJob, stack: ExitStack) -> Iterator[tuple[PlannedRow, Contents | LeftOut]]:
@@ -113,31 +117,33 @@ def _opened_ahead(job: PackJob, stack: ExitStack) -> Iterator[tuple[PlannedRow, 
 
 def _opened(job: PackJob, row: PlannedRow) -> Contents | LeftOut:
     """Open the files of a row, and name their fields."""
-    found: Contents = []
+    contents: Contents = []
     column, ref = "", FileRef()
     try:
         for name, column, ref in row.files:  # noqa: B007 - those of the file at fault are reported
             opened = job.stored.open(ref) if isinstance(ref[0], int) else job.files[row.source].open(ref)
-            found.append(_typed(ref, opened) if not name else _checked(name, ref, opened))
+            contents.append((name, opened))
+            contents[-1] = _checked(name, ref, opened) if name else (_type_of(ref, opened), opened)
     except Unusable as error:
+        _close(contents)
         shown = f"{job.files[row.source].name_of(ref)!r:.200}: " if isinstance(ref[0], str) else ""
         return LeftOut(row.source, row.number, column, error.reason, f"{shown}{error.detail}")
-    return found if len(found) < 2 or row.files[0][0] else list(_numbered(found))
+    return contents if len(contents) < 2 or row.files[0][0] else list(_numbered(contents))
 
 
-def _typed(ref: FileRef, opened: Opened) -> tuple[str, Opened]:
-    """Name an image or a video by its type. Raises Unusable."""
+def _type_of(ref: FileRef, opened: Opened) -> str:
+    """Return the name of the field for an image or a video. Raises Unusable."""
     extension = ref[0].rpartition(".")[2].lower() if isinstance(ref[0], str) else ""
     name = field_by_type(opened.first, extension)
     if not name:
         raise Unusable(NOT_AN_IMAGE, f"it begins with {opened.first[:16]!r}" if opened.size else "it is empty")
-    return name, opened
+    return name
 
 
 def _checked(name: str, ref: FileRef, opened: Opened) -> tuple[str, Opened]:
     """Check a file that has a name already: an image or a video by its bytes, a text by all of it. Raises Unusable."""
     if is_media(name):
-        _typed(ref, opened)
+        _type_of(ref, opened)
     if name not in ("txt", "json"):
         return name, opened
     if opened.size > _MOST_TEXT:
@@ -156,16 +162,18 @@ def _numbered(files: Contents) -> Iterator[tuple[str, Opened]]:
         counts[is_video] += 1
 
 
-def _sample(row: PlannedRow, files: Contents, report: PackedShard) -> Iterator[bytes]:
-    """Yield the members of a sample, joined as far as they are in memory."""
-    parts: list[bytes] = []
+def _members(row: PlannedRow, files: Contents) -> Iterator[bytes]:
+    """Yield the members of a sample."""
     for name, opened in files:
-        report.fields[name] = report.fields.get(name, 0) + 1
-        parts += (header(f"{row.key}.{name}", opened.size), opened.first)
+        yield header(f"{row.key}.{name}", opened.size)
+        yield opened.first
         if len(opened.first) < opened.size:
-            yield b"".join(parts)
             yield from opened.rest
-            parts = []
-        parts.append(bytes(-opened.size % BLOCK))
-    parts += [member(f"{row.key}.{name}", text) for name, text in row.texts]
-    yield b"".join(parts)
+        yield bytes(-opened.size % BLOCK)
+    for name, text in row.texts:
+        yield member(f"{row.key}.{name}", text)
+
+
+def _close(files: Contents) -> None:
+    for _, opened in files:
+        opened.rest.close()

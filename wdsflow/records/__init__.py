@@ -1,6 +1,6 @@
 """The output folder of a run: its options, finished outputs, and counts that add up.
 
-Seven commands write into a folder: ``filter``, ``measure``, ``cut``, ``repair``, ``reshard``, ``graft`` and ``index``. All of
+Eight commands write into a folder: ``filter``, ``measure``, ``cut``, ``repair``, ``reshard``, ``graft``, ``pack`` and ``index``. All of
 them use ``OutputRecord``; one that writes each shard again needs no more than this::
 
     with (

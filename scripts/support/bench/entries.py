@@ -5,7 +5,7 @@ from .entry import Entry
 from .filter_entries import FILTERS
 from .loader_entries import LOADERS
 from .remote_entries import REMOTE
-from .reshaping_entries import GRAFTS, RESHARDING
+from .reshaping_entries import GRAFTS, PACKING, RESHARDING
 from .scoring_entries import SCORING
 
 ENTRIES = [
@@ -182,6 +182,7 @@ ENTRIES = [
     *RESHARDING,
     *REMOTE,
     *GRAFTS,
+    *PACKING,
     *LOADERS,
     *SCORING,
     Entry(

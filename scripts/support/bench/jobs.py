@@ -14,7 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from support.bench import cluster, decoding, filtering, grafting, pictures, remote, resharding, resizing, semantic
+from support.bench import (
+    cluster,
+    decoding,
+    filtering,
+    grafting,
+    packing,
+    pictures,
+    remote,
+    resharding,
+    resizing,
+    semantic,
+)
 
 Result = dict[str, Any]
 
@@ -107,6 +118,8 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "reshard": lambda paths: resharding.ours(paths, Clock, shards=7),
     "reshard-shuffle": lambda paths: resharding.ours(paths, Clock, shards=7, shuffle=1),
     "cp-synced": lambda paths: resharding.copy(paths, Clock),
+    "pack": lambda paths: packing.ours(paths, Clock),
+    "tar-cf-synced": lambda paths: packing.tar(paths, Clock),
     "graft": lambda paths: grafting.ours(paths, Clock),
     "resize": lambda paths: resizing.ours(paths, Clock, "fast"),
     "resize-exact": lambda paths: resizing.ours(paths, Clock, "exact"),

@@ -73,6 +73,14 @@ small samples the work in Python counts most, of large ones the copy. Large sets
 table, `graft-many` is large enough.
 """
 
+PACKING = """\
+## Packing
+
+`pack-*`: `wdsflow pack` of files and a table of JSON lines with their captions, with two threads, compared with `tar cf` of
+the files and `sync`, from a warm page cache. Of small files the work in Python counts most; of large ones pack is
+faster, because it writes two shards at once.
+"""
+
 REMOTE = """\
 ## Shards in an object store
 
@@ -112,6 +120,7 @@ def write_page(result: dict[str, Any], page: Path) -> None:
         FILTERS: ("filter-", "cut-"),
         RESHARDING: ("reshard-",),
         GRAFTS: ("graft-",),
+        PACKING: ("pack-",),
         REMOTE: ("remote-",),
         SCORING: ("clip-",),
     }

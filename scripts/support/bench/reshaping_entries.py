@@ -1,14 +1,16 @@
-"""Resharding and grafting next to `cp`."""
+"""Resharding and grafting next to `cp`, and packing next to `tar cf`."""
 
 from .entry import Entry
 
 
-def _entry(name: str, title: str, job: str, shards: str, goal: float, first: int | None, runs: int = 5) -> Entry:
+def _entry(
+    name: str, title: str, job: str, shards: str, goal: float, first: int | None, runs: int = 5, peer: str = "cp-synced"
+) -> Entry:
     return Entry(
         name,
         title,
         job,
-        "cp-synced",
+        peer,
         shards,
         goal,
         at_most=True,
@@ -40,4 +42,17 @@ GRAFTS = [
     ),
     _entry("graft-many", "the same, eight times as many", "graft", "many", 1.5, None, runs=3),
     _entry("graft-large", "the same, 1.5 MB samples", "graft", "large", 1.5, 1, runs=3),
+]
+
+PACKING = [
+    _entry(
+        "pack-small",
+        "time of a pack of 10,000 files of 20 KB with a table, compared with tar cf, both synced",
+        "pack",
+        "small",
+        1.5,
+        2,
+        peer="tar-cf-synced",
+    ),
+    _entry("pack-large", "the same, 500 files of 1.5 MB", "pack", "large", 1.5, 1, peer="tar-cf-synced"),
 ]

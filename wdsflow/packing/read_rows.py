@@ -1,0 +1,185 @@
+"""The first pass over all tables and folders: each row is planned as a sample, or left out with a reason."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.opening import open_source, unpack
+from wdsflow.table_files.errors import NoColumn, TableError
+from wdsflow.text.words import how_many
+
+from .keys import key_of, numbered
+from .layouts import Layout, TableRow, layout_of
+from .media_files import LocalFiles, MediaFiles, RemoteFiles, StoredBytes, ZipFiles
+from .pack_options import PackRequest, ShardLimit
+from .pack_report import PackReport
+from .plan import File, Plan, PlannedRow
+from .row_sources import Input, Table
+from .unusable import Unusable
+from .write_shard import PackJob
+
+_DIGITS = 5  # of the numbers in names, as in img2dataset
+
+
+@dataclass
+class Rows:
+    """The first pass over all tables and folders.
+
+    Args:
+        inputs: tables and folders.
+        limit: the size of a shard.
+        request: the options.
+        scratch: a folder for files of the run.
+    """
+
+    inputs: Sequence[Input]
+    limit: ShardLimit
+    request: PackRequest
+    scratch: Path
+    layouts: list[str] = field(default_factory=list)
+    files: list[MediaFiles] = field(default_factory=list)
+    changed_keys: int = 0
+    first_changed: str = ""
+
+    def __post_init__(self) -> None:
+        has_folders = any(source.kind in ("folder", "zip") for source in self.inputs)
+        may_repeat = self.request.key is not None or has_folders
+        self.plan = Plan(self.scratch, self.limit, self.request.shuffle, may_repeat)
+        self.stored = StoredBytes(self.scratch / "bytes")
+
+    def read(self) -> None:
+        """Read all tables. Raises TableError, WhichColumn, OSError."""
+        for number, source in enumerate(self.inputs):
+            before = self.plan.rows
+            if source.kind in ("folder", "zip"):
+                self._read_folder(number, source)
+            else:
+                self._read_table(number, Table(source, self.scratch))
+            if self.plan.rows == before:
+                raise TableError(f"{source.named} has no rows")
+        self.plan.order(self.request.key or "", [source.named for source in self.inputs])
+        self.stored.flush()
+
+    def jobs(self, folder: Path) -> list[PackJob]:
+        """Return the shards to write."""
+        bounds = self.plan.bounds()
+        digits = max(_DIGITS, len(str(len(bounds) - 1)))
+        return [
+            PackJob(self.plan, tuple(self.files), self.stored, start, end, folder / f"{number:0{digits}}.tar")
+            for number, (start, end) in enumerate(bounds)
+        ]
+
+    def report(self) -> PackReport:
+        """Return the report of what is known before shards are written."""
+        tables = [(source.named, layout) for source, layout in zip(self.inputs, self.layouts, strict=True)]
+        left_out = self.plan.left_out
+        return PackReport(
+            rows=self.plan.rows,
+            tables=tables,
+            planned_out=left_out.counts.copy(),
+            examples={reason: list(rows) for reason, rows in left_out.examples.items()},
+            changed_keys=(self.changed_keys, self.first_changed),
+        )
+
+    def close(self) -> None:
+        """Close all files."""
+        self.plan.close()
+        self.stored.close()
+        for files in self.files:
+            files.close()
+
+    def _read_table(self, number: int, table: Table) -> None:
+        request = self.request
+        columns = table.columns()
+        if not columns:
+            raise TableError(f"{table.named} has no rows")
+        layout = layout_of(columns, table.pictures(), table.named, request.image, request.caption, table.text)
+        layout = replace(layout, has_bytes=table.kind == "parquet")
+        if request.key is not None and columns.count(request.key) != 1:
+            raise NoColumn(table.named, request.key, columns, table.text)
+        self.layouts.append(str(layout))
+        files = self._root(self.inputs[number])
+        self.files.append(files)
+        for row_number, row in enumerate(table.rows(), 1):
+            self.plan.rows += 1
+            try:
+                planned = self._planned(number, row_number, row, layout, files)
+            except Unusable as error:
+                self.plan.leave_out(number, row_number, error)
+            else:
+                self.plan.add(planned)
+
+    def _planned(self, number: int, row_number: int, row: TableRow, layout: Layout, files: MediaFiles) -> PlannedRow:
+        """Return what becomes of a row. Raises Unusable."""
+        key = self._key(row_number, row)
+        texts: list[tuple[str, bytes]] = []
+        media = layout.files(row)
+        caption = layout.caption_of(row)
+        if caption is not None:
+            texts.append(("txt", caption))
+        if facts := layout.json(row):
+            texts.append(("json", facts))
+        planned: list[File] = []
+        for column, file in media:
+            try:
+                ref = self.stored.add(file) if isinstance(file, bytes) else files.find(file)
+            except Unusable as error:
+                raise Unusable(error.reason, error.detail, column) from None
+            planned.append(("", column, ref))
+        return PlannedRow(number, row_number, key, planned, texts)
+
+    def _key(self, row_number: int, row: TableRow) -> str:
+        if self.request.key is None:
+            return numbered(self.plan.rows - 1)
+        value = row.get(self.request.key)
+        key = key_of(value, self.request.key)
+        if key != value and key != str(value):
+            self.changed_keys += 1
+            if not self.first_changed:
+                self.first_changed = f"row {row_number:,}, column {self.request.key}: {value!r:.100} is {key!r:.100}"
+        return key
+
+    def _read_folder(self, number: int, source: Input) -> None:
+        from .folder_rows import FolderRows
+
+        for column in ("image", "caption", "key"):
+            if getattr(self.request, column) is not None:
+                raise ValueError(f"--{column} names a column of a table, and {source.named} has no table")
+        files = self._root(source)
+        folder = FolderRows(files, source.named)
+        count = folder.ignored.total()
+        ignored = f"; {how_many(count, 'file')} ignored: {', '.join(sorted(folder.ignored))}" if count else ""
+        self.layouts.append(f"{folder.name}{ignored}")
+        self.files.append(files)
+        for row_number, group in enumerate(folder.groups, 1):
+            self.plan.rows += 1
+            try:
+                planned: list[File] = [(name, "", files.find(path)) for name, path in folder.fields(group)]
+            except Unusable as error:
+                self.plan.leave_out(number, row_number, error)
+            else:
+                self.plan.add(PlannedRow(number, row_number, folder.key(group), planned, folder.texts(group)))
+
+    def _root(self, source: Input) -> MediaFiles:
+        """Return where the files of a table are."""
+        if source.kind == "zip":
+            return ZipFiles(self._copied(source.named) if source.is_remote else source.named)
+        root = source.folder if self.request.root is None or source.kind == "folder" else self.request.root
+        path = local_path(root)
+        if path is None:
+            if self.limit.size is not None:
+                raise ValueError(f"--size needs the sizes of files, and those in {root} are not known: give --samples")
+            return RemoteFiles(root)
+        if path.lower().endswith(".zip") and os.path.isfile(path):
+            return ZipFiles(path)
+        if not os.path.isdir(path):
+            raise TableError(f"there is no folder {root}; --root names the folder that holds all files")
+        return LocalFiles(path)
+
+    def _copied(self, url: str) -> str:
+        path = self.scratch / f"copy-{len(self.files)}.zip"
+        with open_source(url) as source, open(path, "wb") as file:
+            unpack(source, file.fileno(), self.scratch)
+        return str(path)
