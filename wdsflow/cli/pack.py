@@ -15,7 +15,7 @@ from wdsflow.text.shell import quote_path
 
 
 @dataclass(frozen=True)
-class Tables:
+class PackInputs:
     """What is packed, and where the shards are written."""
 
     tables: list[str] = argument(
@@ -32,7 +32,7 @@ class Tables:
             yield folder
 
 
-def pack(typed: Typed, inputs: Tables, request: PackRequest) -> None:
+def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     """Write shards from a table or a folder of files.
 
     A sample for each row: its images or videos, byte for byte, its caption (txt), and the other columns (json). Knows the

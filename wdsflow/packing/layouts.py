@@ -43,7 +43,7 @@ class WhichColumn(ValueError):
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """What the columns of a table mean.
 
     Attributes:
@@ -87,7 +87,7 @@ class Layout:
 
 def layout_of(
     columns: Sequence[str], pictures: Sequence[str], named: str, image: str | None, caption: str | None, text: str
-) -> Layout:
+) -> TableLayout:
     """Return the layout of a table by its columns.
 
     Args:
@@ -104,29 +104,29 @@ def layout_of(
         if columns.count(column) != 1:
             raise NoColumn(named, column, columns, text)
     if image is not None:
-        return Layout("columns", (image,), _caption(columns, named, caption))
+        return TableLayout("columns", (image,), _caption(columns, named, caption))
     known = _known(columns)
     if known is None:
         candidates = [*pictures, *(["image"] if "image" in columns and "image" not in pictures else [])]
         if len(candidates) != 1:
             raise WhichColumn(named, "image", candidates, columns)
-        known = Layout("images in cells" if pictures else "columns", (candidates[0],), None)
+        known = TableLayout("images in cells" if pictures else "columns", (candidates[0],), None)
     if known.caption is None or caption not in (None, known.caption):
-        return Layout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
+        return TableLayout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
     return known
 
 
-def _known(columns: Sequence[str]) -> Layout | None:
+def _known(columns: Sequence[str]) -> TableLayout | None:
     lists = tuple(column for column in ("images", "videos") if column in columns)
     if lists and "text" in columns:
-        return Layout("Data-Juicer", lists, "text", without_tokens, whole=True)
+        return TableLayout("Data-Juicer", lists, "text", without_tokens, whole=True)
     media = tuple(column for column in ("image", "video") if column in columns)
     if media and "conversations" in columns:
-        return Layout("LLaVA", media, "conversations", first_answer, whole=True)
+        return TableLayout("LLaVA", media, "conversations", first_answer, whole=True)
     if "file_name" in columns:
-        return Layout("imagefolder metadata", ("file_name",), None)
+        return TableLayout("imagefolder metadata", ("file_name",), None)
     if "filepath" in columns and "title" in columns:
-        return Layout("OpenCLIP's table", ("filepath",), "title")
+        return TableLayout("OpenCLIP's table", ("filepath",), "title")
     return None
 
 

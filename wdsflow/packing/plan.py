@@ -93,7 +93,7 @@ class LeftOutRows:
 
 
 @dataclass
-class Plan:
+class PackPlan:
     """The rows of a run, in a scratch folder.
 
     Attributes:

@@ -11,11 +11,11 @@ from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.text.words import how_many
 
 from .keys import key_of, numbered
-from .layouts import Layout, TableRow, layout_of
+from .layouts import TableLayout, TableRow, layout_of
 from .media_files import LocalFiles, MediaFiles, RemoteFiles, StoredBytes, ZipFiles
 from .pack_options import PackRequest, ShardLimit
 from .pack_report import PackReport
-from .plan import File, Plan, PlannedRow
+from .plan import File, PackPlan, PlannedRow
 from .row_sources import Input, Table
 from .unusable import Unusable
 from .write_shard import PackJob
@@ -46,7 +46,7 @@ class Rows:
     def __post_init__(self) -> None:
         has_folders = any(source.kind in ("folder", "zip") for source in self.inputs)
         may_repeat = self.request.key is not None or has_folders
-        self.plan = Plan(self.scratch, self.limit, self.request.shuffle, may_repeat)
+        self.plan = PackPlan(self.scratch, self.limit, self.request.shuffle, may_repeat)
         self.stored = StoredBytes(self.scratch / "bytes")
 
     def read(self) -> None:
@@ -111,7 +111,9 @@ class Rows:
             else:
                 self.plan.add(planned)
 
-    def _planned(self, number: int, row_number: int, row: TableRow, layout: Layout, files: MediaFiles) -> PlannedRow:
+    def _planned(
+        self, number: int, row_number: int, row: TableRow, layout: TableLayout, files: MediaFiles
+    ) -> PlannedRow:
         """Return what becomes of a row. Raises Unusable."""
         key = self._key(row_number, row)
         texts: list[tuple[str, bytes]] = []

@@ -18,7 +18,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, padded
 from .field_types import checked_text, field_by_type, is_media
 from .media_files import FileRef, MediaFiles, Opened, StoredBytes
 from .pack_report import PackedShard
-from .plan import LeftOut, Plan, PlannedRow
+from .plan import LeftOut, PackPlan, PlannedRow
 from .unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
 
 _CODE = 1  # version of the result
@@ -33,7 +33,7 @@ Contents = list[tuple[str, Opened]]
 class PackJob:
     """One shard: the rows of the plan from ``start`` up to ``end``, in order."""
 
-    plan: Plan
+    plan: PackPlan
     files: tuple[MediaFiles, ...]
     stored: StoredBytes
     start: int
