@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_lines
-from tests.printed.pasted import run
+from tests.printed.pasted import paste, run
 
 USUAL = """\
 t.jsonl: columns: files in image, captions in caption
@@ -112,3 +112,18 @@ def test_a_table_its_files_and_the_shards_may_be_in_an_object_store(folder: Path
         path.name: path.read_bytes() for path in Path("local").glob("*.tar")
     }
     assert [sample["jpg"] for sample in packed(Path("tree")).values()] == [jpeg(n) for n in (0, 2, 3, 4)]
+
+
+def test_files_in_another_folder_are_found_and_the_printed_command_packs_them(tmp_path: Path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "my images").mkdir()
+    (tmp_path / "my images" / "a.jpg").write_bytes(jpeg())
+    (tmp_path / "t.jsonl").write_text('{"image": "none.jpg", "caption": "x"}\n{"image": "a.jpg", "caption": "a"}\n')
+    done = run(["pack", "t.jsonl", "-o", "out"], tmp_path)
+    assert done.status == 1
+    (line,) = [line for line in done.out.splitlines() if "the missing files" in line]
+    assert line.startswith("the missing files are in my images: wdsflow pack t.jsonl ")
+    again = paste(line.partition(": ")[2], tmp_path)
+    assert again.status == 1
+    assert "rows: 2 in = 1 sample + 1 left out" in again.out
+    assert "the missing files" not in again.out

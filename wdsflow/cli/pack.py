@@ -5,13 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
 from wdsflow.records.working_folder import working_folder
+from wdsflow.shards.source.base import local_path
 from wdsflow.text.options import argument, place, required
-from wdsflow.text.shell import quote_path
+from wdsflow.text.shell import escape, quote_path
+
+if TYPE_CHECKING:
+    from wdsflow.packing.pack_report import PackReport
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,24 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
         with progress() as begin:
             report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
         print_lines(*str(report).splitlines())
+        if (root := _other_root(inputs.tables, report)) is not None and request.root is None:
+            print_lines(f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}")
         if request.dry_run:
             print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
         elif report.samples:
             print_lines(f"next: wdsflow validate {quote_path(as_folder(folder))}")
     sys.exit(int(bool(report.damaged) or not report.samples))
+
+
+def _other_root(tables: list[str], report: "PackReport") -> Path | None:
+    """Return the folder that holds the missing files, if it is near the first table that names some."""
+    from wdsflow.packing.nearest_root import nearest_root
+    from wdsflow.packing.unusable import MISSING
+
+    missing = report.examples.get(MISSING, [])
+    table = local_path(tables[missing[0].source]) if missing and len(tables) == len(report.tables) else None
+    if table is None:
+        return None
+    # Details are paths in quotes, and may say more about a path.
+    names = [row.detail[1:-1] for row in missing if row.detail[:1] == row.detail[-1:] == "'"]
+    return nearest_root(Path(table).parent, names)

@@ -128,7 +128,7 @@ class PackReport(Report[PackedShard]):
         yield from self.again_lines("written", _LISTED)
         if self.removed:
             yield f"removed: {how_many(self.removed, 'shard')} of an earlier run of other rows"
-        yield Counts("rows", self.rows, self.samples, self.left_out).line("samples")
+        yield Counts("rows", self.rows, self.samples, self.left_out).line("sample" if self.samples == 1 else "samples")
         for reason, count in by_count(self.left_out):
             yield f"  left out: {count:,} x {reason}"
             yield from (
