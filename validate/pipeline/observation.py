@@ -52,8 +52,8 @@ class Observation:
         self.came = self._came()
         self.repeated = keys.repeated() if keys.entered or self.has_keys else None
         self.losses = [loss for stage in self.stages for loss in self._losses(stage)]
-        lost = sum(loss.samples for loss in self.losses)
-        self.cut = max(0, self.read - self.came - lost) if self.limited and self.read is not None else 0
+        self._came_once = keys.came_once() if self.has_keys else self.came
+        self.cut = self._remaining() if self.limited else 0
         self.never = self._never()
         self.total, self.usable = self._share()
 
@@ -90,7 +90,7 @@ class Observation:
 
     def _came(self) -> int:
         if self.has_keys:
-            return self.keys.came_once()
+            return len(self.keys.came)
         if not self.stages or self.stages[-1].kind != "batch":
             return self.stages[-1].out if self.stages else 0
         last = self.stages[-1]
@@ -134,20 +134,25 @@ class Observation:
         """Samples that entered a pipeline which ended by itself, and neither came out nor were lost by a stage."""
         if self.ended_by != "itself" or self.read is None or self.stopped_early or not self.stages[-1].ended:
             return 0
-        return max(0, self.read - self.came - sum(loss.samples for loss in self.losses))
+        return self._remaining()
+
+    def _remaining(self) -> int:
+        """Return how many of the samples that entered neither came out nor were lost by a stage."""
+        lost = sum(loss.samples for loss in self.losses)
+        return max(0, (self.read or 0) - self._came_once - lost)
 
     def _share(self) -> tuple[int, int]:
         """Return of how many samples the verdict speaks, and how many of them came out."""
         if self.read is not None:
             total = self.read + self.never
-            return total, min(self.came, total)
+            return total, min(self._came_once, total)
         if self.ended_by == "itself":
             here = sum(shard.samples for shard in self.evidence.shards if shard.url in self.opened)
             most = here if self.sees_shards else self.evidence.samples
             again = 0 if self.has_keys else self.repeated or 0
-            return self.evidence.samples, min(self.came - again, most)
+            return self.evidence.samples, min(self._came_once - again, most)
         if self.has_keys and self.keys.in_order():
-            return self.keys.until_last(), self.came
+            return self.keys.until_last(), self._came_once
         return self.came, self.came
 
 

@@ -10,7 +10,7 @@ import warnings
 
 def rows(element):
     """Return the samples in a batch."""
-    if not element:
+    if isinstance(element, (list, tuple, dict)) and not element:
         return 0
     first = element[0]
     samples = isinstance(first, (dict, tuple)) or (isinstance(first, list) and len(set(map(type, first))) > 1)

@@ -19,6 +19,10 @@ def read(urls):
                 yield sample
 
 
+def has_caption(row):
+    return isinstance(row.get("txt"), str)
+
+
 def captions(urls):
     for sample in read(urls):
         if "txt" in sample:

@@ -1,11 +1,13 @@
 """What a report says of a pipeline is what one run of it showed."""
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
+import webdataset
 
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
@@ -33,18 +35,18 @@ class Expected:
 
 FOUR = "4 of 40 samples: "
 EXPECTED = {
-    "loses_by_branch": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage 6 captioned leaves them out (observed_pipelines.py:"),
+    "loses_by_branch": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage captioned leaves them out (observed_pipelines.py:"),
     "loses_by_exception": Expected(
-        "loses", "itself", 36, 40, 40, f"{FOUR}stage 6 map(caption_of) drops them (KeyError: 'txt', observed_pipelines.py:32", key="000009"
+        "loses", "itself", 36, 40, 40, f"{FOUR}stage map(caption_of) drops them (KeyError: 'txt', observed_pipelines.py:32", key="000009"
     ),
-    "loses_by_select": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage 6 select(<lambda>) leaves them out (observed_pipelines.py:", key="000009"),
-    "loses_rest_of_batches": Expected("loses", "itself", 32, 40, 40, "8 of 40 samples: stage 7 batched(16, partial=False) leaves out a batch"),
+    "loses_by_select": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage select(<lambda>) leaves them out (observed_pipelines.py:", key="000009"),
+    "loses_rest_of_batches": Expected("loses", "itself", 32, 40, 40, "8 of 40 samples: stage batched(16, partial=False) leaves out a batch"),
     "raises": Expected("crashes", "exception", 9, 10, 10, "KeyError: 'txt', observed_pipelines.py:32), at sample 000009 of 0.tar", shards=1, key="000009"),
     "repeats_twice": Expected("trains", "itself", 80, 80, 80, "samples came more than once: 40 of 80 had come before; it repeats", 40),
     "repeats_without_end": Expected("trains", "passes", 120, 120, 120, "samples came more than once: 80 of 120", 80),
-    "ends_early": Expected("loses", "itself", 15, 40, 15, "25 of 40 samples: the pipeline ends after 15 samples (2 of 4 shards): stage 7 islice(15)", shards=2),
+    "ends_early": Expected("loses", "itself", 15, 40, 15, "25 of 40 samples: the pipeline ends after 15 samples (2 of 4 shards): stage islice(15)", shards=2),
     "has_an_epoch": Expected("loses", "itself", 25, 40, 25, "15 of 40 samples: the pipeline ends after 25 samples (3 of 4 shards), such as by with_epoch", shards=3),
-    "hangs": Expected("stalls", "hang", 12, 13, 13, "stage 6 map(sleeps) hangs: no step for", shards=2, key="000012"),
+    "hangs": Expected("stalls", "hang", 12, 13, 13, "stage map(sleeps) hangs: no step for", shards=2, key="000012"),
     "hangs_in_c": Expected("stalls", "hang", 5, 5, None, "observed_pipelines.py:8", 0, 1),
     "hangs_in_a_worker": Expected("stalls", "hang", 0, 0, None, "map(sleeps) hangs"),
     "gives_nothing_for_ever": Expected("stalls", "hang", 0, 0, None, "gives_nothing_for_ever hangs: no step for", None),
@@ -56,13 +58,19 @@ EXPECTED = {
     "generator": Expected("loses", "itself", 36, 40, None, "which ones is not visible: let it give the __key__ as well", None),
     "generator_twice": Expected("not judged", "itself", 40, 40, None, "72 elements came out of 40 samples", None),
     "first_shard_only": Expected("loses", "itself", 10, 40, None, "30 of 40 samples: the pipeline never opens 3 shards", 30, 1),
-    "crops": Expected("not judged", "itself", 40, 40, 40, "stage 6 twice made 40 elements of 40 samples: which samples are among them is not visible"),
+    "crops": Expected("not judged", "itself", 40, 40, 40, "stage twice made 40 elements of 40 samples: which samples are among them is not visible"),
     "own_batches": Expected("not judged", "itself", 10, 40, 40, "10 elements came out, each of which may be a batch of any size"),
-    "large_batches": Expected("loses", "itself", 0, 40, 40, "40 of 40 samples: stage 7 batched(512, partial=False) gets 40 samples, too few for one batch"),
+    "large_batches": Expected("loses", "itself", 0, 40, 40, "40 of 40 samples: stage batched(512, partial=False) gets 40 samples, too few for one batch"),
     "whole": Expected("trains", "itself", 40, 40, 40),
     "streaming": Expected("loses", "itself", 36, 40, None, "the first: sample 000009 of 0.tar", key="000009"),
 }  # fmt: skip
 QUICK = ("raises", "loses_by_select", "hangs", "repeats_twice", "web_loader", "loader_of_pairs", "keyed_generator")
+
+
+if not webdataset.__version__.startswith("0."):  # it ends a pipeline that repeats after a pass without output
+    EXPECTED["repeats_nothing"] = Expected(
+        "loses", "itself", 0, 40, 40, "40 of 40 samples: stage select(<lambda>) leaves"
+    )
 
 
 def check(name: str, folder: Path, limits: RunLimits = SOON) -> Verdict:
@@ -71,6 +79,7 @@ def check(name: str, folder: Path, limits: RunLimits = SOON) -> Verdict:
     run = verdict.run
     assert run is not None
     reasons = " | ".join(reason.message for reason in verdict.reasons)
+    reasons = re.sub(r"stage \d+ ", "stage ", reasons)  # the versions of webdataset have other stages before
     assert (verdict.outcome, run.ended_by) == (expected.outcome, expected.ended_by), reasons
     assert expected.said in reasons.replace("tests/validate/pipeline/", "")
     if name != "hangs_in_a_worker":  # how far the other worker came is chance
@@ -124,7 +133,7 @@ def test_fewer_samples_than_a_batch_holds_show_nothing(tmp_path: Path) -> None:
     verdict = judged("observed_pipelines", "large_batches", forty(tmp_path), RunLimits(samples=20))
 
     assert verdict.outcome == "not judged"
-    assert "20 samples are too few for one batch of stage 7 batched(512, partial=False)" in verdict.reasons[0].message
+    assert "20 samples are too few for one batch of stage" in verdict.reasons[0].message
 
 
 def test_what_code_without_stages_leaves_out_is_not_visible_before_its_end(tmp_path: Path) -> None:
