@@ -1,1 +1,1 @@
-"""Any pipeline as a reader: it runs over a few real samples of each shape; the scan's counts scale the results."""
+"""The user's own pipeline: one run of it over the shards, and checks whether it resumes, forks and splits."""

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from wdsflow.text.shell import escape
 
-from ..tracing.meter import error_text, line_of, machine_fault
+from ..tracing.errors import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .iterables import is_map_style, is_ray
 

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from wdsflow.text.shell import escape
 
-from ..tracing.meter import own_line
+from ..tracing.errors import own_line
 from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000

@@ -14,7 +14,7 @@ from typing import IO, cast
 from wdsflow.engines.keeper import DONE, continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
-from ..tracing.meter import error_text, line_of, machine_fault
+from ..tracing.errors import error_text, line_of, machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .iterables import Items, is_map_style
 from .load_pipeline import PipelineError, build, check_made, failure_text, find

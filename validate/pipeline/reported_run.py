@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
-from ..tracing.meter import Reason, SeenStage, TraceRun, code_line, error_text, line_of, machine_fault, metered
+from ..tracing.errors import code_line, error_text, line_of, machine_fault
+from ..tracing.meter import Reason, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader
 from ..tracing.trace import listening
 from .rows import keys_in, may_be_batch, samples_in

@@ -13,7 +13,7 @@ from typing import IO, Literal
 
 from wdsflow.engines.peer import Peer
 
-from ..tracing.meter import own_line
+from ..tracing.errors import own_line
 from .load_pipeline import PipelineError
 from .run_reports import (
     DATASET,

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from wdsflow.engines.peer import receive, send, take_line, when_gone
 
-from ..tracing.meter import Stopped, line_of, machine_fault, own_line
+from ..tracing.errors import line_of, machine_fault, own_line
+from ..tracing.meter import Stopped
 from ..tracing.pipeline_steps import take_apart
 from .iterables import Items, is_map_style, is_ray
 from .load_pipeline import PipelineError, build, check_made, failure_text, find

@@ -14,7 +14,7 @@ from wdsflow.engines.peer import ending, likely_memory
 from wdsflow.memory.usage import host_memory, private_data
 from wdsflow.text.shell import escape
 
-from ..tracing.meter import own_line
+from ..tracing.errors import own_line
 
 IMPORT = 120.0  # seconds for the import of the user's module
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
@@ -46,7 +46,7 @@ def how_it_ended(status: int, log: IO[bytes]) -> str:
 
 
 def start_ray() -> None:
-    """Start a local Ray if the pipeline imports Ray: the start takes longer than the limit of a probe."""
+    """Start a local Ray if the pipeline imports Ray: its start is no part of the run."""
     ray = sys.modules.get("ray")
     if ray is not None and not ray.is_initialized():
         ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")

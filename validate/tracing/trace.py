@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, TextIO, cast
 
-from .meter import Meter, StageTrace, Stopped, TraceRun, error_text, metered
+from .errors import error_text
+from .meter import Meter, StageTrace, Stopped, TraceRun, metered
 from .pipeline_steps import same_random_state, take_apart
 
 Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]

@@ -22,7 +22,7 @@ End
     in any session, on ``end``, when the process ends, and when this side of the line is closed, even by ``kill -9``.
 
 Users: shard workers (``local``), Ray's driver (``cluster``, without a keeper: it leaves the cluster first), model servers,
-map workers, probes of pipelines, and checks of loaders (in forks of such processes).
+map workers, runs of pipelines, and checks of loaders (in forks of such processes).
 Decoders are forks with shared memory, started by multiprocessing; they have ``Note`` and the account of a death from here.
 """
 

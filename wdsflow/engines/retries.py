@@ -16,7 +16,7 @@ something else, such as the system when memory is short. So, for all processes o
 | model server   | items of a model | ``Loading``, ``Begun``   | each item alone           | ``LOADS`` while it loads, ``NOT_BEGUN``   |
 | map worker     | a batch of rows  | the batch, by its order  | halves; a row alone       | ``MAP_STARTS`` in a row that do not start |
 | decoder        | a chunk          | ``Whereabouts``          | the run ends              | never repeated, but a fork that hangs     |
-| probe, command | a run            | ``Note``                 | is the result             | never repeated                            |
+| run, command   | a run            | ``Note``                 | is the result             | never repeated                            |
 
 A lost device counts as a death that the server reports itself; then the item that was alone is blamed at once. Batches
 that do not fit into memory are no deaths: the process survives, and halves them itself (``wdsflow.memory.batching``).
