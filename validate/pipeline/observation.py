@@ -7,7 +7,7 @@ from wdsflow.scan.evidence import Evidence
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .run_pipeline import ObservedRun
-from .run_reports import MAIN, Loss, ReportedStage, RunRequest
+from .run_reports import MAIN, LostSamples, ReportedStage, RunRequest
 from .sample_keys import SampleKeys
 
 PASSES = 3  # times the samples of the shards, after which a pipeline that does not end is ended
@@ -17,7 +17,7 @@ class StageLoss(NamedTuple):
     """Samples that one stage left out in one way."""
 
     stage: ReportedStage
-    loss: Loss | None  # None: without an exception, and not one by one
+    loss: LostSamples | None  # None: without an exception, and not one by one
     samples: int
 
 

@@ -19,7 +19,7 @@ from .run_reports import (
     Fault,
     KeyList,
     Limit,
-    Loss,
+    LostSamples,
     Position,
     ProcessReport,
     ReportedStage,
@@ -148,7 +148,7 @@ class ReportedRun(TraceRun):
         """Note that a stage asks for another sample although it has not yielded the one before."""
         if (sample := self._in_hand.pop(index, None)) is not None:
             seen = cast("ReportedStage", self.seen[index])
-            seen.losses.setdefault("", Loss("", seen.line, *sample)).count += 1
+            seen.losses.setdefault("", LostSamples("", seen.line, *sample)).count += 1
 
     def came_out(self, item: object) -> None:
         """Note an element that the user's code would get."""
@@ -165,7 +165,7 @@ class ReportedRun(TraceRun):
         super().swallowed(index, error, goes_on)
         text, machine = error_text(error), machine_fault(error)
         seen = cast("ReportedStage", self.seen[index])
-        loss = Loss(text, line_of(error) or seen.line, *self.place(index), machine=machine)
+        loss = LostSamples(text, line_of(error) or seen.line, *self.place(index), machine=machine)
         losses = seen.losses
         losses.setdefault(type(error).__name__, loss).count += 1
         self._in_hand.pop(index, None)

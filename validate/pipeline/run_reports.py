@@ -49,7 +49,7 @@ class RunRequest:
 
 
 @dataclass(slots=True)
-class Loss:
+class LostSamples:
     """Samples that one stage left out in one way, with the first of them."""
 
     error: str  # the exception; "" if the code of the user left them out without one
@@ -64,7 +64,7 @@ class Loss:
 class ReportedStage(SeenStage):
     """A stage of a run."""
 
-    losses: dict[str, Loss] = field(default_factory=dict)  # by the type of the exception
+    losses: dict[str, LostSamples] = field(default_factory=dict)  # by the type of the exception
     line: str = ""  # where the code of the user begins
     unclear: int = 0  # batches of which the number of samples is unknown
     is_loader: bool = False
@@ -107,7 +107,7 @@ class ProcessReport:
     perhaps_batches: int  # of these, elements that may hold several samples
 
 
-class Step(NamedTuple):
+class ProcessStep(NamedTuple):
     """The last step of a process."""
 
     place: str
@@ -154,7 +154,7 @@ class Position(Note):
         self._file.close()
 
 
-def read_steps(folder: Path) -> list[Step]:
+def read_steps(folder: Path) -> list[ProcessStep]:
     """Return the last step of each process."""
     steps = []
     for path in folder.glob("*.position"):
@@ -163,7 +163,7 @@ def read_steps(folder: Path) -> list[Step]:
             counts = position.counts()
         place, _, pid = path.stem.partition("-")
         key, shard = key[:key_size].decode("utf-8", "replace"), shard[:shard_size].decode("utf-8", "replace")
-        steps.append(Step(place, int(pid), stage, key, shard, number, seconds, counts))
+        steps.append(ProcessStep(place, int(pid), stage, key, shard, number, seconds, counts))
     return steps
 
 

@@ -21,7 +21,7 @@ def numbered(row: int) -> str:
     return f"{row:08d}"
 
 
-def key_of(value: object, column: str) -> str:
+def key_from(value: object, column: str) -> str:
     """Return the safe key for a value of the column of keys. Raises Unusable."""
     if value is None or value == "":
         raise Unusable(NO_KEY, "it is empty", column)

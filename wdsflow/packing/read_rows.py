@@ -10,7 +10,7 @@ from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.text.words import how_many
 
-from .keys import key_of, numbered
+from .keys import key_from, numbered
 from .layouts import TableLayout, TableRow, layout_of
 from .media_files import LocalFiles, MediaFiles, RemoteFiles, StoredBytes, ZipFiles
 from .pack_options import PackRequest, ShardLimit
@@ -136,7 +136,7 @@ class Rows:
         if self.request.key is None:
             return numbered(self.plan.rows - 1)
         value = row.get(self.request.key)
-        key = key_of(value, self.request.key)
+        key = key_from(value, self.request.key)
         if key != value and key != str(value):
             self.changed_keys += 1
             if not self.first_changed:

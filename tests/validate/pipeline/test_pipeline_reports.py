@@ -27,7 +27,7 @@ def test_a_run_is_in_every_report_next_to_the_verdicts_on_readers(tmp_path: Path
 
     assert [verdict.reader for verdict in report.verdicts] == ["open-clip-3.3", "pipeline"]
     assert "P326" in {finding.code for finding in report.findings}
-    for form in ("text", "json", "sarif", "junit", "github", "html"):
+    for form in ("text", "json", "sarif", "github", "html"):
         assert "small_pipelines" in render(report, form), form
     verdict = json.loads(render(report, "json"))["verdicts"][-1]
     assert (verdict["samples"], verdict["usable"]) == (40, 36)
