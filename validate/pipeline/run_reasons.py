@@ -31,6 +31,12 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         why = "it draws shards at random" if seen.draws else "it repeats"
         text = f"samples came more than once: {seen.repeated or 0:,} of {_all_that_came(seen):,} had come before; {why}"
         yield Reason("repeated", 0, text)
+    for stage in seen.stages:
+        if stage.taken_kind == stage.kind == "sample" and stage.out > stage.taken:
+            text = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
+            yield Reason(
+                "several", 0, f"{text}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
+            )
 
 
 def _end(seen: Observation, fault: Fault) -> Reason:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,29 @@ def test_what_a_report_says_is_what_the_pipeline_really_does_on_many_sets(
 @pytest.mark.parametrize("name", ["streaming", "stored", "stored_loader"])
 def test_what_a_report_says_of_datasets_is_what_they_really_do(name: str, tmp_path: Path) -> None:
     assert list(differences(name, range(4), tmp_path, module="dataset_pipelines")) == []
+
+
+TWICE = """
+import webdataset as wds
+
+def twice(samples):
+    for sample in samples:
+        yield sample
+        yield sample
+
+def make(urls):
+    return wds.WebDataset(urls, shardshuffle=False).compose(twice)
+"""
+
+
+@pytest.mark.webdataset
+def test_a_stage_that_gives_samples_twice_is_named_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    urls = forty(tmp_path)
+    (tmp_path / "twice.py").write_text(TWICE)
+
+    assert run(*urls, "--pipeline", f"{tmp_path / 'twice.py'}:make", "--ignore", "F,I") == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "TRAINS 40 of 40 samples" in text
+    assert re.search(r"twice makes 80 elements of 40 samples: .* more than once, or in parts \(twice\.py:\d+\)", text)
