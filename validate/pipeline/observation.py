@@ -103,6 +103,8 @@ class Observation:
         return last.out
 
     def _losses(self, stage: ReportedStage) -> list[StageLoss]:
+        if stage.taken_kind == stage.kind == "batch":
+            return self._lost_batches(stage)
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
             return []
         losses = [StageLoss(stage, loss, loss.count) for loss in stage.losses.values()]
@@ -113,6 +115,12 @@ class Observation:
         if silent > 0 and stage.ended:  # otherwise they may still be in a buffer
             losses.append(StageLoss(stage, None, silent))
         return losses
+
+    def _lost_batches(self, stage: ReportedStage) -> list[StageLoss]:
+        before = self.stages[stage.number - 2]
+        samples = 0 if stage.unclear or before.unclear or not stage.ended else before.rows - stage.rows
+        only = list(stage.losses.values())
+        return [StageLoss(stage, only[0] if len(only) == 1 else None, samples)] if samples > 0 else []
 
     def _never(self) -> int:
         if self.ended_by != "itself" or self.draws or self.read is None:

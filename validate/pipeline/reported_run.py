@@ -11,7 +11,7 @@ from typing import cast
 
 from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import Reason, SeenStage, TraceRun, metered
-from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader
+from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
 from .rows import keys_in, may_be_batch, samples_in
 from .run_reports import (
@@ -63,9 +63,9 @@ class ReportedRun(TraceRun):
         name = f"{place}-{os.getpid()}"
         self._entered = KeyList(self.folder / f"{name}.entered")
         self._came = KeyList(self.folder / f"{name}.came")
-        self._in_hand: dict[
-            int, tuple[str, str]
-        ] = {}  # by stage that takes one at a time: what it has not answered yet
+        self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
+        # By such a stage: key and shard of the sample that it has neither yielded nor left out.
+        self._in_hand: dict[int, tuple[str, str]] = {}
         self._last_keys: dict[int, str] = {}  # of the last element of each stage
         self.report()
 
@@ -129,7 +129,7 @@ class ReportedRun(TraceRun):
             seen.again += 1
         self._last_keys[index] = seen.key
         self._in_hand.pop(index, None)
-        if self._one_by_one(index + 1):
+        if index + 1 in self._one_by_one:
             self._left_out(index + 1)
             self._in_hand[index + 1] = seen.key, seen.shard
         self.position.count(index, seen)
@@ -140,9 +140,6 @@ class ReportedRun(TraceRun):
     def enters(self, key: str, shard: str = "") -> None:
         """Note a sample that is read."""
         self._entered.add(key, shard)
-
-    def _one_by_one(self, index: int) -> bool:
-        return index < len(self.chain.steps) and bare_name(self.chain.steps[index].stage) in _ONE_BY_ONE
 
     def _left_out(self, index: int) -> None:
         """Note that a stage asks for another sample although it has not yielded the one before."""
@@ -173,13 +170,17 @@ class ReportedRun(TraceRun):
         if losses[type(error).__name__] is loss:
             self.report()
 
-    def fail(self, error: BaseException, name: str = "") -> None:
-        """Note the exception that ends the run; ``name`` is that of the sample, if no key is known."""
-        index = self.raised[0] if self.raised and self.raised[1] is error else len(self.chain.steps) - 1
+    def fail(self, error: BaseException, item: str = "") -> None:
+        """Note the exception that ends the run; ``item``: of a map-style dataset, which is the first stage."""
+        index = 0 if item else -1  # otherwise between the stages, such as in the pipeline's own loop
+        if self.raised is not None and self.raised[1] is error:
+            index = self.raised[0]
         error = cause_of(error)
-        key, shard = self.place(index)
-        key = key or key_in_frames(error, self.request.keys) or name
-        line = line_of(error) or cast("ReportedStage", self.seen[index]).line
+        key, shard = self.place(index) if index > 0 else ("", "")
+        key = key or key_in_frames(error, self.request.keys) or item
+        line = line_of(error)
+        if index >= 0:
+            line = line or cast("ReportedStage", self.seen[index]).line
         self.fault = Fault(index, error_text(error), line, key, shard, machine_fault(error))
 
     def report(self) -> None:
@@ -206,6 +207,11 @@ class ReportedRun(TraceRun):
                 self.perhaps_batches,
             ),
         )
+
+
+def _takes_one_by_one(stage: object) -> bool:
+    function = getattr(stage, "f", None)
+    return bare_name(stage) in _ONE_BY_ONE and module_of(function).startswith("webdataset.")
 
 
 def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> ReportedStage:

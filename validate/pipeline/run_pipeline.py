@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, cast
+
+import psutil
 
 from wdsflow.engines.peer import Peer
 
@@ -33,7 +35,7 @@ _LOOK = 0.2  # seconds between two looks at a run
 _BUILD = 60.0  # seconds that the function of the user may take
 _GRACE = 0.25  # of the time limit, in which a pipeline that got its last input may end by itself
 _STACKS = 1.0  # seconds that a process has to write its stacks
-_FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
+_FRAME = re.compile(r'  File "(.*)", line (\d+) in ')
 _WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
 
 
@@ -104,87 +106,103 @@ class _Watch:
 
     def run(self, request: RunRequest, patience: float) -> ObservedRun:
         """Wait for the end of the run, and return what was observed."""
-        started = moved = time.monotonic()
-        how: How = "time"
-        moves = -1
-        while True:
-            if wait([self.peer.line], _LOOK):
-                how = self._answered()
-                break
-            now = time.monotonic()
-            if (latest := sum(step.number for step in read_steps(self.folder))) != moves:
-                moves, moved = latest, now
-            idle, passed = now - moved, now - started
-            if idle > min(patience, request.seconds / 2) and passed > min(request.seconds, patience):
-                how = "hung"
-                break
-            if passed > request.seconds * (1 + _GRACE):
-                break
-        hanging, line = self._hanging_line() if how == "hung" else (0, "")
+        started = time.monotonic()
+        how, idle = self._wait(request, patience)
+        pid, line = self._hanging_line() if how == "hung" else (0, "")
         if how == "died":
-            self.peer.ends_within(1.0)
-        ended = how_it_ended(self.peer.close(), self.log) if how == "died" else ""
-        if how != "died":
-            self.peer.close()
-        run = ObservedRun(how, seconds=time.monotonic() - started, idle=time.monotonic() - moved)
-        run.reports = read_reports(self.folder)
+            self.peer.ends_within(1.0)  # with its own status
+        status = self.peer.close()
+        run = ObservedRun(how, reports=read_reports(self.folder), idle=idle, seconds=time.monotonic() - started)
         run.stages = list(_added_up(run.reports))
-        if run.reports or how == "died":
-            self._explain(run, hanging, line, ended)
+        if how in ("hung", "died"):
+            error = how_it_ended(status, self.log) if how == "died" else ""
+            run.fault = self._last_step(run, pid, error, line)
+        elif run.reports and run.reports[0].fault is not None:
+            self._explain(run)
         return run
 
-    def _answered(self) -> How:
+    def _wait(self, request: RunRequest, patience: float) -> tuple[How, float]:
+        """Wait until the run ends or has to be ended; return how, and the seconds since its last step."""
+        started = moved = time.monotonic()
+        steps = -1
+        while not wait([self.peer.line], _LOOK):
+            now = time.monotonic()
+            latest = sum(step.number for step in read_steps(self.folder))
+            if latest != steps:
+                steps, moved = latest, now
+            idle, passed = now - moved, now - started
+            if idle > min(patience, request.seconds / 2) and passed > min(patience, request.seconds):
+                return "hung", idle
+            if passed > request.seconds * (1 + _GRACE):
+                return "time", idle
         try:
-            if error := self.peer.receive():
-                raise PipelineError(str(error))
+            error = self.peer.receive()
         except (OSError, EOFError):
-            return "died"
-        return "ended"
+            return "died", 0.0
+        if error:
+            raise PipelineError(str(error))
+        return "ended", 0.0
 
-    def _explain(self, run: ObservedRun, pid: int, line: str, ended: str) -> None:
-        """Set the fault that ended a run, where it happened."""
-        before = _stages_before_main(run.reports)
-        faults = [(report, report.fault) for report in run.reports if report.fault is not None]
-        if run.how == "ended" and faults:
-            report, fault = faults[-1]  # that of a worker tells more than what torch made of it
-            run.how, run.fault = "raised", replace(fault, stage=fault.stage + before * (report.place == MAIN))
-            if worker := _WORKER.search(fault.error):
-                pid, line, ended = int(worker[1].split(",")[0]), fault.line, fault.error
-                run.how = "died"
-        if run.how in ("hung", "died"):
-            steps = read_steps(self.folder)
-            step = max([step for step in steps if step.pid == pid] or steps, key=lambda step: step.time)
-            stage = step.stage + before * (step.place == MAIN) if step.stage >= 0 else -1
-            run.fault = Fault(stage, ended, line, step.key, step.shard, "")
+    def _explain(self, run: ObservedRun) -> None:
+        """Set the exception that ended a run; that of a worker says more than what torch made of it."""
+        report = next(report for report in reversed(run.reports) if report.fault is not None)
+        fault = cast("Fault", report.fault)
+        run.how, run.fault = "raised", replace(fault, stage=_numbered(run, fault.stage, report.place))
+        if worker := _WORKER.search(fault.error):
+            run.how = "died"
+            run.fault = self._last_step(run, int(worker[1].split(",")[0]), fault.error, fault.line)
+
+    def _last_step(self, run: ObservedRun, pid: int, error: str, line: str) -> Fault:
+        """Return where a process was; of 0, where the one was that made the last step of all."""
+        steps = read_steps(self.folder)
+        step = max([step for step in steps if step.pid == pid] or steps, key=lambda step: step.time)
+        return Fault(_numbered(run, step.stage, step.place), error, line, step.key, step.shard, "")
 
     def _hanging_line(self) -> tuple[int, str]:
         """Return the process that waits in the code of the user, and the line: workers first. (0, "") if none does."""
-        paths = sorted(self.folder.glob("*.stacks"), key=lambda path: path.name.startswith(MAIN))
-        for path in paths:
-            pid = int(path.stem.rpartition("-")[2])
-            with contextlib.suppress(OSError):
-                os.kill(pid, STACKS_SIGNAL)
-            until = time.monotonic() + _STACKS
-            while time.monotonic() < until and not (text := path.read_text("utf-8", "replace")).endswith(">\n"):
-                time.sleep(0.05)
-                if text and text == path.read_text("utf-8", "replace"):
-                    break
-            if line := _own_line_in(text):
-                return pid, line
+        with contextlib.suppress(psutil.Error):
+            alive = {child.pid for child in psutil.Process(self.peer.pid).children(recursive=True)}
+            for path in sorted(self.folder.glob("*.stacks"), key=lambda path: path.name.startswith(MAIN)):
+                pid = int(path.stem.rpartition("-")[2])
+                if pid in alive and (line := _own_line_in(_stacks(path, pid))):
+                    return pid, line
         return 0, ""
+
+
+def _stacks(path: Path, pid: int) -> str:
+    """Return the stacks of a process, which it writes at a signal, even while it holds Python's lock."""
+    with contextlib.suppress(OSError):
+        os.kill(pid, STACKS_SIGNAL)
+    text, until = "", time.monotonic() + _STACKS
+    while time.monotonic() < until:
+        time.sleep(0.1)
+        before, text = text, path.read_text("utf-8", "replace")
+        if text and text == before:
+            break
+    return text
 
 
 def _own_line_in(stacks: str) -> str:
     """Return the innermost line of the user's code in the stacks of a process; its main thread comes last."""
     for stack in reversed(stacks.split("\n\n")):
-        for file, number, _ in _FRAME.findall(stack):
-            if line := own_line(file.encode("ascii", "replace").decode("unicode_escape"), int(number)):
+        for file, number in _FRAME.findall(stack):
+            if line := own_line(_unescaped(file), int(number)):
                 return line
     return ""
 
 
-def _stages_before_main(reports: Sequence[ProcessReport]) -> int:
-    return next((len(report.stages) for report in reports if report.place == DATASET), 0)
+def _unescaped(text: str) -> str:
+    """Return a text in which characters beyond ASCII were spelled as escapes."""
+    try:
+        return text.encode("ascii").decode("unicode_escape")
+    except UnicodeError:  # a path with a backslash of its own
+        return text
+
+
+def _numbered(run: ObservedRun, stage: int, place: str) -> int:
+    """Return the place of a stage of one process among all stages; -1 if it is none."""
+    before = next((len(report.stages) for report in run.reports if report.place == DATASET), 0)
+    return stage + before if place == MAIN and stage >= 0 else stage
 
 
 def _added_up(reports: Sequence[ProcessReport]) -> Iterator[ReportedStage]:

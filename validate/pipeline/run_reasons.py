@@ -28,15 +28,13 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
         yield Reason("incomplete", seen.cut, f"{seen.cut:,} of {seen.total:,} samples: {text}")
     if seen.repeated or seen.draws:
-        why = "it draws shards at random" if seen.draws else "it repeats"
-        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_that_came(seen):,} had come before; {why}"
-        yield Reason("repeated", 0, text)
+        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_that_came(seen):,} had come before"
+        yield Reason("repeated", 0, text + _why_again(seen))
     for stage in seen.stages:
         if stage.taken_kind == stage.kind == "sample" and stage.out > stage.taken:
-            text = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
-            yield Reason(
-                "several", 0, f"{text}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
-            )
+            several = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
+            text = f"{several}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
+            yield Reason("several", 0, text)
 
 
 def _end(seen: Observation, fault: Fault) -> Reason:
@@ -87,6 +85,15 @@ def _silently(stage: ReportedStage) -> str:
 def _missing(seen: Observation) -> int:
     """Return how many samples of the shards no stage accounts for."""
     return seen.total - seen.usable - sum(loss.samples for loss in seen.losses)
+
+
+def _why_again(seen: Observation) -> str:
+    if seen.draws:
+        return "; it draws shards at random"
+    if any(report.passes > 1 for report in seen.run.reports):
+        return "; it repeats"
+    workers = sum(report is not seen.main for report in seen.run.reports)
+    return f"; it has {workers:,} workers, which may read the same samples" if workers > 1 else ""
 
 
 def _all_that_came(seen: Observation) -> int:

@@ -44,6 +44,11 @@ def loses_rest_of_batches(urls):
     return samples_of(urls).to_tuple("jpg").batched(16, partial=False)
 
 
+def loses_a_batch(urls):
+    """Of 10 batches, four hold a sample without a caption."""
+    return samples_of(urls).batched(4, collation_fn=list).select(lambda batch: all("txt" in sample for sample in batch))
+
+
 def raises(urls):
     return samples_of(urls).map(caption_of)
 

@@ -12,6 +12,7 @@ import webdataset
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
+from wdsflow.validate.pipeline.run_pipeline import _own_line_in
 from wdsflow.validate.verdicts.pipeline_run import Ending
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
@@ -41,6 +42,7 @@ EXPECTED = {
     ),
     "loses_by_select": Expected("loses", "itself", 36, 40, 40, f"{FOUR}stage select(<lambda>) leaves them out (observed_pipelines.py:", key="000009"),
     "loses_rest_of_batches": Expected("loses", "itself", 32, 40, 40, "8 of 40 samples: stage batched(16, partial=False) leaves out a batch"),
+    "loses_a_batch": Expected("loses", "itself", 24, 40, 40, "16 of 40 samples: stage select(<lambda>) leaves them out (observed_pipelines.py:"),
     "raises": Expected("crashes", "exception", 9, 10, 10, "KeyError: 'txt', observed_pipelines.py:32), at sample 000009 of 0.tar", shards=1, key="000009"),
     "repeats_twice": Expected("trains", "itself", 80, 80, 80, "samples came more than once: 40 of 80 had come before; it repeats", 40),
     "repeats_without_end": Expected("trains", "passes", 120, 120, 120, "samples came more than once: 80 of 120", 80),
@@ -201,6 +203,16 @@ def test_what_is_no_pipeline_is_refused_with_words(name: str, said: str, tmp_pat
     with pytest.raises(PipelineError) as refused:
         judged("small_pipelines", name, [write(tmp_path / "0.tar", 3)])
     assert str(refused.value) == said
+
+
+def test_lines_of_files_with_any_name_are_found_in_stacks(tmp_path: Path) -> None:
+    path = tmp_path / "entra\u00eener.py"
+    path.write_text("pass\n")
+    spelled = str(path).encode("ascii", "backslashreplace").decode()
+
+    stacks = f'Current thread 0x1 (most recent call first):\n  File "{spelled}", line 1 in make\n  File "<string>", line 1 in <module>\n'
+
+    assert _own_line_in(stacks).endswith("entra\u00eener.py:1")
 
 
 @pytest.mark.deep
