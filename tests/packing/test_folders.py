@@ -146,3 +146,13 @@ def test_options_for_columns_and_keys_of_two_folders(tmp_path: Path):
     report = pack_shards([first, second], tmp_path / "out")
     assert packed(tmp_path / "out") == {"a": {"jpg": jpeg(1)}, "b": {"jpg": jpeg(3)}}
     assert report.examples["repeated key"][0].detail == f"'a', as row 1 of {first}"
+
+
+def test_only_images_that_readers_do_not_look_for_are_reported(tmp_path: Path):
+    files = {"0.jpg": jpeg(0), "0.txt": b"zero", "1.mp4": b"\x00\x00\x00\x18ftypmp42", "1.txt": b"one"}
+    (tmp_path / "in").mkdir()
+    for name, data in files.items():
+        (tmp_path / "in" / name).write_bytes(data)
+    report = pack_shards(str(tmp_path / "in"), tmp_path / "out")
+    lines = [line for line in report.lines() if line.startswith("field ")]
+    assert lines == ["field mp4: 1 sample; readers of image-text pairs take jpg, png, jpeg, webp"]

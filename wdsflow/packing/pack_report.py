@@ -14,6 +14,7 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
+from .field_types import is_media
 from .plan import LeftOut
 from .unusable import HARMLESS
 
@@ -143,11 +144,14 @@ class PackReport(Report[PackedShard]):
 
     def _field_lines(self) -> Iterator[str]:
         """Yield which fields have images that readers of image-text pairs do not look for."""
-        others = {
-            name: count for name, count in self.merged("fields").items() if name.rpartition(".")[2] not in _TRAINED
-        }
-        for name, count in sorted(others.items(), key=lambda item: -item[1])[:_LISTED]:
-            yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {', '.join(IMAGE_FIELDS)}"
+        others = []
+        for name, count in self.merged("fields").items():
+            if is_media(name) and name.rpartition(".")[2] not in _TRAINED:
+                others.append((name, count))
+        others.sort(key=lambda item: -item[1])
+        taken = ", ".join(IMAGE_FIELDS)
+        for name, count in others[:_LISTED]:
+            yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {taken}"
 
     def _shards_line(self) -> str:
         written = [shard for shard in self.shards if shard.samples]
