@@ -49,11 +49,11 @@ def provide_model(trained: Path) -> None:
 
 
 def mismatched() -> Wrong:
-    """Plant shuffled captions, score, choose a threshold, cut; return what went wrong."""
+    """Plant shuffled captions, measure, choose a threshold, cut; return what went wrong."""
     planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=WRONG)
     print(f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled.")
     print(f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:")
-    done = wdsflow("score", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
+    done = wdsflow("measure", f"shuffled/{URLS}", "-o", "scored", "--scores", SCORE)
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow measure ended with status {done.returncode}: {done.stderr.strip()}"]

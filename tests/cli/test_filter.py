@@ -208,7 +208,7 @@ def test_each_pass_has_a_bar_that_says_what_is_done(tmp_path):
             shown += data
     os.close(terminal)
     assert process.wait() == 0
-    assert shown.index(b"scoring") < shown.index(b"writing")
+    assert shown.index(b"measuring") < shown.index(b"writing")
 
 
 def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard_that_fails_adds_none(

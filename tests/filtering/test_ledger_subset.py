@@ -106,7 +106,7 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
     write_tar(here / "in" / "new.tar", entries(5, 3))
     new = [{"__key__": "0050000", "__url__": "in/new.tar", "txt": b"a"}]
     with pytest.raises(
-        StageError, match=r"no ledger of in/new\.tar; to score it: wdsflow measure in/new.tar -o "
+        StageError, match=r"no ledger of in/new\.tar; to measure it: wdsflow measure in/new.tar -o "
     ) as caught:
         list(stage(here)(new))
     assert pasted(str(caught.value).partition("to score it: ")[2]).status == 0
@@ -121,7 +121,7 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
 
 def test_a_changed_shard_is_an_error_even_where_unknown_ones_are_kept(here):
     write_tar(here / "in" / "00000.tar", entries(7, 4))
-    with pytest.raises(StageError, match="has changed since: measure again; to score it: wdsflow measure "):
+    with pytest.raises(StageError, match="has changed since: measure again; to measure it: wdsflow measure "):
         list(stage(here, unknown="keep")(samples(here)))
 
 
@@ -145,7 +145,7 @@ def test_the_stage_refuses_at_once_what_it_can_never_do(here):
         KeepFromLedger("scored", " ")
     shutil.copytree("scored", "unknown")
     Path("unknown/_wdsflow/run.json").write_text("{}")
-    with pytest.raises(LedgerError, match=r"run.json does not record how unknown was scored: measure again"):
+    with pytest.raises(LedgerError, match=r"run.json does not record how unknown was measured: measure again"):
         KeepFromLedger("unknown", WHERE)
     with pytest.raises(StageError, match="without __url__"):
         list(stage(here)([{"__key__": "a"}]))

@@ -4,7 +4,7 @@ import pytest
 
 from tests.filtering.shards import write_shards
 from wdsflow.filtering import pilot_run
-from wdsflow.filtering.pilot_run import explain_plan, measure
+from wdsflow.filtering.pilot_run import explain_plan, measured
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.urls import expand
@@ -14,11 +14,12 @@ from wdsflow.shards.urls import expand
 def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, shards, most, samples):
     write_shards(tmp_path / "in", shards=shards, samples=4)
     monkeypatch.setattr(pilot_run, "SAMPLES", most)
-    pilot = measure(str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0"))
+    pilot = measured(str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0"))
     assert pilot.samples == samples
     assert set(pilot.seconds) == {Call("width"), Call("duplicate"), Call("caption_words")}
     assert all(0 < seconds < 60 for seconds in pilot.seconds.values())
-    assert {str(term): share for term, share in pilot.passing.items()}["not duplicate"] == 1.0
+    (unique,) = [term for term in pilot.where.terms if str(term) == "not duplicate"]
+    assert pilot.reaching((unique,)) == 1.0
 
 
 def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
@@ -30,7 +31,7 @@ def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
         return rows(url, *given, **more)
 
     monkeypatch.setattr(pilot_run, "_rows", noted)
-    measure(str(tmp_path / "in"), Recipe(where="width > 1"))
+    measured(str(tmp_path / "in"), Recipe(where="width > 1"))
     urls = expand([str(tmp_path / "in")]).urls
     assert looked_at == [urls[0], urls[2], urls[4], urls[6]]
 
@@ -41,4 +42,4 @@ def test_the_plan_is_shown_with_what_was_measured(tmp_path):
     assert [line.split()[:4] for line in lines[1:3]] == [["1", "width", ">", "1"], ["2", "height", "<", "0"]]
     assert lines[3].startswith("measured on 4 samples; on average ")
     with pytest.raises(ValueError, match="no predicate to explain"):
-        measure(str(tmp_path / "in"), Recipe())
+        measured(str(tmp_path / "in"), Recipe())

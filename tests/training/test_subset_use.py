@@ -126,7 +126,7 @@ def test_ledgers_of_samples_that_stages_changed_are_refused_with_the_cut_that_wr
     assert run("measure", "in", "-o", "staged", "--recipe", "recipe.yaml", "--jobs", 0).status == 0
     done = run("train", "--ledger", "staged", "--where", "width > 50", *openclip(data="in"))
     assert done.status == 2
-    assert "was scored with stages, which change samples" in done.err
+    assert "was measured with stages, which change samples" in done.err
     (cut,) = done.commands
     assert pasted(cut).status == 0
     assert len(list((here / "staged-cut").glob("*.tar"))) == 4

@@ -27,7 +27,7 @@ def cut(
 
     Decodes nothing; copies bytes:
 
-    wdsflow cut "in/{000..042}.tar" -o out --ledger scores --where "blur > 100"
+    wdsflow cut "in/{000..042}.tar" -o out --ledger scored --where "blur > 100"
 
     Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
     quarantined; 2 if the command is wrong, or nothing could be read or written.

@@ -32,7 +32,7 @@ def measure(
 
     Writes them to OUT/_wdsflow/ledger, one Parquet file per shard:
 
-    wdsflow measure "in/{000..042}.tar" -o scores --scores min_side,caption_words,blur
+    wdsflow measure "in/{000..042}.tar" -o scored --scores min_side,caption_words,blur
 
     Then choose thresholds, and filter with wdsflow cut as often as you like. The same command with other scores adds
     them to the ledgers; what is there is not computed again. The predicate of a recipe is ignored.

@@ -213,7 +213,7 @@ def _end(error: Exception) -> NoReturn:
 def refuse_unpaired(typed: Typed) -> NoReturn:
     """Report that a ledger is given without a predicate, or a predicate without a ledger, with the missing one."""
     ledger, where, argv = typed.given.get("ledger"), typed.given.get("where"), typed.after_dashes or []
-    from wdsflow.filtering.deciding.ledger_subset import score_command
+    from wdsflow.filtering.deciding.ledger_subset import measure_command
     from wdsflow.filtering.deciding.score_column import example_predicate
     from wdsflow.filtering.run_folder import Layout
     from wdsflow.validate.advice.invocation import train_data
@@ -228,7 +228,7 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     if near is not None:
         fail(lacks, f"with the ledgers in {near}: {typed.again(ledger=near)}")
     try:
-        score, new = score_command((train_data(argv) or "SHARDS").split("::"), "scored", where or "")
+        score, new = measure_command((train_data(argv) or "SHARDS").split("::"), "scored", where or "")
     except ValueError as error:
         fail(str(error))
     fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")

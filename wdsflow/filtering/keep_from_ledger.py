@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, score_command
+from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, measure_command
 from wdsflow.filtering.ledger.ledger_row import LedgerError, in_utf8
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages import SampleStage
@@ -103,4 +103,4 @@ class KeepFromLedger(SampleStage):
         raise StageError(slug, self._advised(what, url))
 
     def _advised(self, what: str, url: str) -> str:
-        return f"{what}; to score it: {score_command([url], self.ledger, self.where)[0]}"
+        return f"{what}; to measure it: {measure_command([url], self.ledger, self.where)[0]}"

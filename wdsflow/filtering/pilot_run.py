@@ -2,11 +2,10 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.where.predicate_planner import Pilot, Plan, explain, pilot_of
+from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of
 from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
@@ -24,7 +23,7 @@ SAMPLES, SHARDS = 500, 4
 _Values = dict[Call, Value | Unknown]
 
 
-def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
+def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
     """Compute every score of a predicate for 500 samples of a few shards.
 
     A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
@@ -47,11 +46,10 @@ def measure(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fal
 def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> str:
     """Return the plan of a run, with measured costs. Raises ValueError without a predicate."""
     recipe = canonical_recipe(recipe)
-    pilot = measure(urls, recipe, allow_pipe=allow_pipe)
+    pilot = measured(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     assert program.plan is not None
-    priced = [replace(step, cost=sum(pilot.seconds[call] for call in step.calls)) for step in program.plan.steps]
-    return explain(Plan(program.plan.where, tuple(priced), program.plan.rank), pilot)
+    return explain(program.plan, pilot)
 
 
 def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:

@@ -43,7 +43,7 @@ class RunOptions:
 
     Attributes:
         say: called with lines about loaded models.
-        begin: called with the number of shards and the activity, "scoring" or "writing". Its result is called after
+        begin: called with the number of shards and the activity, "measuring" or "writing". Its result is called after
             each shard.
     """
 

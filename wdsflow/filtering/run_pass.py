@@ -258,7 +258,7 @@ class Pass:
                 scores=self.scored is None,
                 window=models.window,
             )
-            report_shard = options.begin(len(tasks), "writing" if self.tars else "scoring") if options.begin else None
+            report_shard = options.begin(len(tasks), "writing" if self.tars else "measuring") if options.begin else None
             guard = BrokenRunGuard(report.records)
             for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
                 result = _taken(task, answer, report, guard)

@@ -69,7 +69,7 @@ class RunReport(Report[ShardRecord]):
             what, count = by_count(quarantined)[0]
             total = quarantined.total()
             most = f", {count:,} of them" if count < total else ""
-            done = "was quarantined" if self.tars else "cannot be scored"
+            done = "was quarantined" if self.tars else "cannot be measured"
             example = self._example("quarantined", what)
             return f"half or more {done}: {total:,} of {samples:,} samples{most} for {example}"
         failed = Counter() if self.tars else self.merged("failed")
@@ -124,7 +124,7 @@ class RunReport(Report[ShardRecord]):
         if self.waits_for:
             yield (
                 f"nothing was decided: {', '.join(self.waits_for)} compares the samples of all shards "
-                "(the others are scored)"
+                "(the others are measured)"
             )
 
     def reasons(self) -> list[tuple[list[str], str]]:

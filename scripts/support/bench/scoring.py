@@ -36,7 +36,7 @@ def score(paths: list[str], *, model: str = ONE_LAYER, workers: int | None = Non
     from support.gpu_check import similarity
 
     with tempfile.TemporaryDirectory(prefix="scoring-", dir=BENCH) as folder:
-        found = similarity.score(paths, Path(folder, "out"), _clip(model), workers=workers, device="cpu")
+        found = similarity.score(paths, Path(folder, "out"), _clip(model), jobs=workers, device="cpu")
     if found.pop("without"):
         raise SystemExit("samples without a value")
     return {**found, "samples_per_s": found.pop("rate"), "start_seconds": found.pop("start")}
@@ -107,7 +107,7 @@ def _must_be_alike(shard: str, folder: Path, values: list[float], model: str) ->
 
     from support.gpu_check import similarity
 
-    similarity.score([shard], folder / "ours", _clip(model), workers=0, device="cpu")
+    similarity.score([shard], folder / "ours", _clip(model), jobs=0, device="cpu")
     [ledger] = (folder / "ours").rglob("*.parquet")
     table = pq.read_table(ledger)
     [name] = [name for name in table.column_names if name.startswith("clip_similarity")]

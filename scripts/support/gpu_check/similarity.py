@@ -55,7 +55,7 @@ def _compared(
     count = 4 * workers + max(2, round(bound * (0.5 if setting.quick else setting.seconds) / size))
     linked = _linked(shards, Path(setting.folder, "linked"), count)
     arguments = {"folder": linked, "out": str(Path(setting.folder, "scored")), "model": model_of(setting, base)}
-    arguments |= {"precision": precision, "device": setting.device, "workers": workers}
+    arguments |= {"precision": precision, "device": setting.device, "jobs": workers}
     (ours,) = run_at_once([(scored, arguments)], patience=setting.left)
     steady = ours["steady"]
     told = (
@@ -208,7 +208,7 @@ def score(shards: list[str], folder: Path, model: str, precision: str = "fp32", 
         "seconds": ended - loaded,
         "start": loaded - begun,
         "rate": samples / (ended - loaded),
-        "steady": steady_rate(ends[1:], sizes, options.get("workers") or 0),
+        "steady": steady_rate(ends[1:], sizes, options.get("jobs") or 0),
         "waits": busy.idle(),
         "without": sum(sum(record.failed.values()) for record in report.records),
     }
@@ -252,15 +252,15 @@ class _Busy:
         return 1 - sum(shares) / len(shares) / 100 if shares else None
 
 
-def scored(folder: str, out: str, model: str, precision: str, device: str, workers: int) -> dict[str, Any]:
+def scored(folder: str, out: str, model: str, precision: str, device: str, jobs: int) -> dict[str, Any]:
     """Score all shards of a folder, from this process."""
     shards = sorted(str(path) for path in Path(folder).glob("*.tar"))
-    return score(shards, Path(out), model, precision, device=device, workers=workers)
+    return score(shards, Path(out), model, precision, device=device, jobs=jobs)
 
 
 def capped(device: str, model: str, shards: list[str], memory: str | None, folder: str) -> dict[str, Any]:
     """Score in this process, whose peak PyTorch knows."""
-    found = score(shards, Path(folder, "capped"), model, device=device, gpu_memory=memory, workers=0)
+    found = score(shards, Path(folder, "capped"), model, device=device, gpu_memory=memory, jobs=0)
     if device.startswith("cuda"):
         import torch
 

@@ -135,11 +135,7 @@ def test_a_plan_is_explained_so(number):
     where = parse(PREDICATES[number], SCORES)
     rows = [{call: value_of(call, at) for call in where.calls} for at in range(40)]
     pilot = pilot_of(where, rows, {call: 0.3 ** (at + 1) for at, call in enumerate(where.calls)})
-    texts = [explain(plan(where)), explain(plan(where, pilot.seconds, pilot.passing), pilot)]
-    texts += [
-        explain(plan(where, last=where.calls[:1])),
-        str({str(term): share for term, share in pilot.passing.items()}),
-    ]
+    texts = [explain(plan(where), pilot), explain(plan(where, last=where.calls[:1]), pilot)]
     check_text(GOLDEN, f"plan {number}", "\n".join([str(where), *texts]))
 
 

@@ -202,10 +202,10 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
     if near is not None and near != ledger and option in typed.given:
         yield f"with the ledgers in {near}: {typed.again(**{option: near})}"
     elif typed.name == "cut":
-        yield from rescore(typed)
+        yield from measure_again(typed)
 
 
-def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
+def measure_again(typed: Typed, lacks: str = "") -> Iterator[str]:
     """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then cut."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
@@ -216,7 +216,7 @@ def rescore(typed: Typed, lacks: str = "") -> Iterator[str]:
         return
     where = where or (None if keep else _EXAMPLE)
     recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
-    urls, new, run_file = typed.given["urls"], free(Path(old or "scores")), Path(old or "") / "_wdsflow" / "run.json"
+    urls, new, run_file = typed.given["urls"], free(Path(old or "scored")), Path(old or "") / "_wdsflow" / "run.json"
     if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
         (urls, calls), new = added, Path(old)
         score = Typed.spell("measure", *urls, out=new, scores=calls)
@@ -280,7 +280,7 @@ def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
     if error.changed:
         yield typed.again(**error.changed)
     elif isinstance(error, NoLedger):
-        yield from rescore(typed)
+        yield from measure_again(typed)
 
 
 def _about_source(error: Exception, typed: Typed) -> list[str]:
@@ -313,7 +313,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "NoShards": about_shards,
     "NoCaptions": _about_captions,
     "NoJsonValue": _about_json,
-    "MissingScore": lambda error, typed: rescore(typed, error.call),
+    "MissingScore": lambda error, typed: measure_again(typed, error.call),
     "LedgerError": lambda _, typed: _about_ledger(typed),
     "Differs": _about_other_options,
     "OtherOptions": _about_other_options,

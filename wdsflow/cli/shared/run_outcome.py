@@ -16,7 +16,7 @@ from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
-from .refusals import readable, refuse, rescore
+from .refusals import measure_again, readable, refuse
 from .terminal import as_folder, shard_bars
 from .typed import Typed, another, free
 
@@ -117,7 +117,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
         lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
     if len(reasons) > _REASONS:
         lines.append(f"and {how_many(len(reasons) - _REASONS, 'other reason')}")
-    what = "filtered" if typed.name == "filter" else "scored" if typed.name == "measure" else "cut"
+    what = "filtered" if typed.name == "filter" else "measured" if typed.name == "measure" else "cut"
     refuse(f"nothing could be {what}: " + "\n".join(lines), *_help(report, typed))
 
 
@@ -126,7 +126,7 @@ def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
     first = report.failures[0]
     path = local_file(first.url)
     if first.kind == "ledger":
-        yield from rescore(typed, first.lacks)
+        yield from measure_again(typed, first.lacks)
     elif first.kind == "missing" and path is not None:
         if near := nearest_shards(first.url):
             yield typed.again(urls=[near])
@@ -164,7 +164,7 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
     lacking = next((failure for failure in report.failures if failure.kind == "ledger"), None)
     if lacking is not None:
-        yield from rescore(typed, lacking.lacks)
+        yield from measure_again(typed, lacking.lacks)
         return
     count = len(report.failures)
     these = f"{count:,} shards are" if count > 1 else "1 shard is"

@@ -148,7 +148,7 @@ class LedgerSubset:
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
-                f"{found.folder} was scored with stages, which change samples: only wdsflow cut can write those"
+                f"{found.folder} was measured with stages, which change samples: only wdsflow cut can write those"
             )
         return found
 
@@ -259,16 +259,16 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
         raise no_ledgers(scored.folder)
     found_recipe = recorded_recipe(scored.run_file)
     if not found_recipe:
-        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was scored: measure again")
+        raise LedgerError(f"{scored.run_file} does not record how {scored.folder} was measured: measure again")
     stages = read_stages(found_recipe.get("stages", []))
     if recipe.stages and recipe.stages != stages:
-        raise LedgerError(f"{scored.folder} was scored with other stages than those of the recipe")
+        raise LedgerError(f"{scored.folder} was measured with other stages than those of the recipe")
     given = {name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)}
     there = _calls_there(scored, (record.name for record in records_in_order(scored))) or {}
     return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)
 
 
-def score_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
+def measure_command(urls: Sequence[str], folder: str | os.PathLike[str], where: str) -> tuple[str, Path]:
     """Return the command that computes the scores of a predicate, as a ledger was made, and the new folder that it writes.
 
     Raises ValueError if the predicate is invalid.
@@ -317,7 +317,7 @@ def scores_to_add(
 
 def _unused(folder: Path) -> Path:
     """Return a new folder name derived from another folder, next to it if its parent is writable."""
-    folder = folder if folder.name else Path("scores")
+    folder = folder if folder.name else Path("scored")
     parent = folder.parent if os.access(folder.absolute().parent, os.W_OK) else Path()
     names = (f"{folder.name}-{number}" if number > 1 else folder.name for number in count(1))
     return next(parent / name for name in names if not os.path.lexists(parent / name))

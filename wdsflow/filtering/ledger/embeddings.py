@@ -316,7 +316,7 @@ def _served_by(
     models: Sequence[Model], stages: Sequence[SampleStage], about: About, path: Path
 ) -> tuple[Entries, tuple[str, ...]]:
     if about["recipe"].get("stages", []) != written_stages(stages):
-        raise LedgerError(f"{path} was scored with other stages than those of the recipe")
+        raise LedgerError(f"{path} was measured with other stages than those of the recipe")
     return _served(about, models, path)
 
 

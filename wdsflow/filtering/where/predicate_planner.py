@@ -15,10 +15,8 @@ from wdsflow.text.shell import escape
 from .evaluate_predicate import Order, Term, Where
 from .values import Call, Values
 
-# Seconds per sample, without measurements: only the order of magnitude matters.
+# Seconds per sample: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
-_UNMEASURED = 0.5  # share of samples that pass a term
-_LEAST_DROPPED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,6 @@ class PlanStep:
     term: Term
     calls: tuple[Call, ...]
     cost: float
-    passing: float
 
 
 class Plan(Order):
@@ -39,41 +36,30 @@ class Plan(Order):
         self.where, self.steps = where, steps
 
 
-def plan(
-    where: Where,
-    cost: Mapping[Call, float] | None = None,
-    passing: Mapping[Term, float] | None = None,
-    *,
-    last: Collection[Call] = (),
-) -> Plan:
-    """Return the order of work for a predicate.
+def plan(where: Where, *, last: Collection[Call] = ()) -> Plan:
+    """Return the order of work for a predicate: terms by the cost of the scores that they add.
+
+    Equals stay in the order of the text.
 
     Args:
         where: the predicate.
-        cost: seconds a sample of each score; by default a rough cost of its tier.
-        passing: the share of samples that a term does not drop. With it, terms go by cost / (1 - share), the order that
-            is cheapest on average for independent terms; without, by cost. Equals stay in the order of the text.
         last: scores that are only known at the end, such as duplicates over all shards.
     """
     tiers = dict(where.tiers)
-    price = {call: (cost or {}).get(call, TIER_SECONDS.get(tier, 1.0)) for call, tier in tiers.items()}
+    price = {call: TIER_SECONDS.get(tier, 1.0) for call, tier in tiers.items()}
     late = frozenset(last)
-    place = {call: at for at, call in enumerate(where.calls)}
-    order = sorted(where.calls, key=lambda call: (call in late, price[call], place[call]))
-    rank = {call: at for at, call in enumerate(order)}
-    left, known, steps = list(where.terms), set[Call](), list[PlanStep]()
-    while left:
+    position = {call: number for number, call in enumerate(where.calls)}
+    order = sorted(where.calls, key=lambda call: (call in late, price[call], position[call]))
+    rank = {call: number for number, call in enumerate(order)}
+    remaining, known, steps = list(where.terms), set[Call](), list[PlanStep]()
+    while remaining:
         options = []
-        for term in left:
+        for term in remaining:
             calls = tuple(call for call in term.calls if call not in known)
-            share = (passing or {}).get(term, _UNMEASURED)
-            options.append(PlanStep(term, calls, sum(price[call] for call in calls), share))
-        best = min(
-            options,
-            key=lambda each: (not late.isdisjoint(each.calls), each.cost / max(1 - each.passing, _LEAST_DROPPED)),
-        )
+            options.append(PlanStep(term, calls, sum(price[call] for call in calls)))
+        best = min(options, key=lambda step: (not late.isdisjoint(step.calls), step.cost))
         steps.append(best)
-        left.remove(best.term)
+        remaining.remove(best.term)
         known.update(best.calls)
     return Plan(where, tuple(steps), rank)
 
@@ -96,11 +82,6 @@ class Pilot:
         """How many samples were measured."""
         return sum(self.passed.values())
 
-    @property
-    def passing(self) -> dict[Term, float]:
-        """The share of samples that pass each term; nothing if no sample was measured."""
-        return {term: self.reaching((term,)) for term in self.where.terms} if self.samples else {}
-
     def reaching(self, terms: Iterable[Term]) -> float:
         """Return the share of samples that pass all of some terms, and reach the next one."""
         mask = sum(1 << self.where.terms.index(term) for term in terms)
@@ -119,33 +100,30 @@ def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]
 _WIDEST = 60  # characters of a term
 
 
-def explain(plan: Plan, pilot: Pilot | None = None) -> str:
+def explain(plan: Plan, pilot: Pilot) -> str:
     """Return the plan as a table: one line per term, in order, and the average cost of a sample.
 
     "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops.
-    Without a pilot the table has no shares, and rough costs of the tiers.
     """
     tiers = dict(plan.where.tiers)
-    rows = [["", "term", "new scores", "tier", "a sample", *(("passed by", "reached by") if pilot else ())]]
-    average = 0.0
+    rows = [["", "term", "new scores", "tier", "a sample", "passed by", "reached by"]]
+    average = everything = 0.0
     above: list[Term] = []
     for number, step in enumerate(plan.steps, 1):
-        reached = pilot.reaching(above) if pilot else 1.0
-        average += step.cost * reached
+        reached = pilot.reaching(above)
+        seconds = sum(pilot.seconds[call] for call in step.calls)
+        everything += seconds
+        average += seconds * reached
         above.append(step.term)
-        names = ", ".join(map(str, step.calls)) or "-"
-        dearest = _dearest(step.calls, tiers)
-        shares = (f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}") if pilot else ()
-        names, term = escape(names, limit=_WIDEST), escape(str(step.term), limit=_WIDEST)
-        rows.append([str(number), term, names, dearest, _time(step.cost) if step.calls else "-", *shares])
-    everything = sum(step.cost for step in plan.steps)
-    if pilot:
-        last = (
-            f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-            f" with every score for every sample {_time(everything)}; {pilot.reaching(above):.1%} pass all terms"
-        )
-    else:
-        last = f"not measured: rough costs by tier; with every score {_time(everything)} per sample"
+        names = escape(", ".join(map(str, step.calls)) or "-", limit=_WIDEST)
+        term = escape(str(step.term), limit=_WIDEST)
+        cost = _time(seconds) if step.calls else "-"
+        shares = f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}"
+        rows.append([str(number), term, names, _dearest(step.calls, tiers), cost, *shares])
+    last = (
+        f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
+        f" with every score for every sample {_time(everything)}; {pilot.reaching(above):.1%} pass all terms"
+    )
     return f"{table(rows, right={0, 4, 5, 6})}\n{last}"
 
 

@@ -130,7 +130,7 @@ class TableFiles:
             if not stem and named[_name(url)]:
                 if len(named[_name(url)]) > 1 or given[_name(url)] > 1:
                     raise TableError(
-                        f"which shard of the ledger is {url}? Several are called {_name(url)}: score it again"
+                        f"which shard of the ledger is {url}? Several are called {_name(url)}: measure it again"
                     )
                 stem = named[_name(url)][0]
             if stem:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from wdsflow.filtering.deciding.ledger_subset import KeptSamples, LedgerSubset, ShardLedger, StagedLedger, score_command
+from wdsflow.filtering.deciding.ledger_subset import (
+    KeptSamples,
+    LedgerSubset,
+    ShardLedger,
+    StagedLedger,
+    measure_command,
+)
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
@@ -176,7 +182,7 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str)
     urls = _urls(data)
     if isinstance(error, StagedLedger):
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
-    score, new = score_command(urls, options.ledger, options.where)
+    score, new = measure_command(urls, options.ledger, options.where)
     lacks = getattr(error, "call", "") or "what it needs"
     return [f"to compute {lacks}: {score}", f"then: {command(options, *flags, ledger=str(new))}"]
 
