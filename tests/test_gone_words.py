@@ -14,9 +14,13 @@ PAGES = [
     ROOT / "action.yml",
     ROOT / ".pre-commit-hooks.yaml",
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "scripts").rglob("*.py")),
+    *sorted((ROOT / "wdsflow" / "cli").rglob("*.py")),
+    *sorted((ROOT / "tests").rglob("golden/*.txt")),
 ]
 GONE = (
     r"wdsflow (?:serve|verify|diff|bisect|score)\b(?!-)",
+    r"wdsflow\(\s*[\"'](?:serve|verify|diff|bisect|score)[\"']",
     r"--(?:certify|croissant|manifest|checksums|numbering|media-root|tar-samples|tar-size|max-bad|force|measure)(?![\w-])",
     r"--(?:captions|images|img2dataset|dali|wids|webshart|ledger-[ab])(?![\w-])",
     r"--to (?:jsonl|tar)\b",

@@ -64,7 +64,7 @@ def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOpti
         _sampled(given.urls or [], typed, options, sampled)
     if "seed" in typed.given:
         fail("--seed is for a check of random samples", f"such as: {typed.again(confidence='99%')}")
-    _check_files(typed, "output", "write_baseline", files=files)
+    _check_files(typed, files)
     if options.check and not options.pipeline:
         fail("--check asks about your loader: name it", typed.again(pipeline="train.py:make"))
     if options.samples is not None:
@@ -116,11 +116,10 @@ def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: Samp
     sys.exit(found.outcome != "proven")
 
 
-def _check_files(typed: Typed, *names: str, files: ReportOptions) -> None:
+def _check_files(typed: Typed, files: ReportOptions) -> None:
     """Refuse files that cannot be written, or would replace a shard or each other."""
     seen = set[Path]()
-    for name in names:
-        path: Path | None = getattr(files, name)
+    for name, path in (("output", files.output), ("write_baseline", files.write_baseline)):
         check_output(path, name, typed)
         if path is None or is_device(path):
             continue

@@ -29,7 +29,7 @@ class Given(dict[str, object], Generic[T]):
 class But:
     """Marks a parameter of a command: fields that are not options, and fields with another help.
 
-    Such as ``Annotated[RunOptions, But("device", workers="Number of processes.")]``.
+    Such as ``Annotated[RunOptions, But("device", jobs="Number of processes.")]``.
     """
 
     def __init__(self, *left_out: str, **help: str) -> None:  # noqa: A002 - named as in click
