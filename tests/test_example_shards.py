@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests.printed.pasted import commands, paste
-from wdsflow.example_shards import draw, write_shards
+from wdsflow.example_shards import draw, write_examples
 
 
 def make(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -16,7 +16,7 @@ def make(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 def test_the_line_makes_the_shards_of_the_documentation_and_prints_the_next_command(tmp_path: Path):
     done = make(tmp_path, "shards")
     assert (done.returncode, done.stderr) == (0, "")
-    write_shards(tmp_path / "expected", draw(40))
+    write_examples(tmp_path / "expected", draw(40))
     made, expected = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("shards", "expected")
     )

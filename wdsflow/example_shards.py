@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m wdsflow.example_shards [FOLDER]", file=sys.stderr)
         return 2
     try:
-        write_shards(folder, draw(SAMPLES))
+        write_examples(folder, draw(SAMPLES))
     except FileExistsError:
         other = quote_path(f"{folder}-2")
         print(f"{folder} exists already; in another folder:", file=sys.stderr)
@@ -56,16 +56,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def write_shards(folder: Path, scenes: Sequence[Scene]) -> None:
+def write_examples(folder: Path, scenes: Sequence[Scene]) -> None:
     """Write scenes as ``KEY.jpg`` and ``KEY.json`` into a new folder; captions are the json's ``description``.
 
     Raises FileExistsError if the folder is there, and OSError.
     """
     folder.mkdir(parents=True)
-    each = -(-len(scenes) // SHARDS)
+    count = -(-len(scenes) // SHARDS)
     for shard in range(SHARDS):
-        first = shard * each
-        numbered = enumerate(scenes[first : first + each], start=first)
+        first = shard * count
+        numbered = enumerate(scenes[first : first + count], start=first)
         write_pieces(folder / f"{shard:03d}.tar", Source(), _members(numbered))
 
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from wdsflow.example_shards import Scene, write_shards
+from wdsflow.example_shards import Scene, write_examples
 
 Member = tuple[str, bytes]
 SHARDS = 4
@@ -30,7 +30,7 @@ def sound(folder: Path, scenes: list[Scene]) -> None:
 
 def captions_in_json(folder: Path, scenes: list[Scene]) -> None:
     """Put the captions into json, as many downloaders do: the example shards of the documentation."""
-    write_shards(folder, scenes)
+    write_examples(folder, scenes)
 
 
 def truncated(folder: Path, scenes: list[Scene]) -> None:

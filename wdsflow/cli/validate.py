@@ -32,7 +32,7 @@ Format = Literal["text", "json", "sarif", "github", "html"]
 
 
 @dataclass(frozen=True)
-class ReportOptions:
+class OutputFiles:
     """Outputs in addition to, or in place of, a report on standard output."""
 
     form: Format = option(
@@ -45,7 +45,7 @@ class ReportOptions:
     print_schema: bool = option(False, "Print the JSON Schema of --format json, and exit.", panel=OTHER)
 
 
-def validate(typed: Typed, given: Urls, options: CheckOptions, files: ReportOptions, sampled: SampledOptions) -> None:
+def validate(typed: Typed, given: Urls, options: CheckOptions, files: OutputFiles, sampled: SampledOptions) -> None:
     """Report whether shards will train, why not, and what to do.
 
     Arguments after -- are those of open_clip_train. They add a forecast of the training run:
@@ -116,7 +116,7 @@ def _sampled(urls: list[str], typed: Typed, options: CheckOptions, sampled: Samp
     sys.exit(found.outcome != "proven")
 
 
-def _check_files(typed: Typed, files: ReportOptions) -> None:
+def _check_files(typed: Typed, files: OutputFiles) -> None:
     """Refuse files that cannot be written, or would replace a shard or each other."""
     seen = set[Path]()
     for name, path in (("output", files.output), ("write_baseline", files.write_baseline)):

@@ -1,10 +1,8 @@
-"""Files with the number of samples in each shard of a folder: those of OpenCLIP and timm, and the shards that they list."""
+"""Files with the number of samples in each shard of a folder: those of OpenCLIP and timm."""
 
 import json
-import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from wdsflow.records.unfinished import known_counts
@@ -13,8 +11,6 @@ from .shard_pass import ShardFacts
 
 SIZES, LENGTH = "sizes.json", "__len__"
 TIMM = "_info.json"
-NV_META = ".nv-meta"  # Energon's folder
-NV_INFO = f"{NV_META}/.info.json"
 
 Shards = Mapping[str, ShardFacts]  # by base name, in order
 
@@ -69,29 +65,6 @@ def _split_of(name: str) -> str:
     if held_out is None:
         return "train"
     return "test" if held_out[1].lower() == "test" else "validation"
-
-
-def listed_shards(folder: Path, kinds: Collection[str]) -> dict[Path, list[str]]:
-    """Return the shards that existing files of timm and Energon list, by base name; unreadable files are left out."""
-    readers: dict[str, tuple[Path, Callable[[Path], list[str]]]] = {
-        "timm": (folder / TIMM, _listed_by_timm),
-        "energon": (folder / NV_INFO, _listed_by_energon),
-    }
-    listed = {}
-    for kind, (path, shards_in) in readers.items():
-        if kind in kinds and path.is_file():
-            with suppress(OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-                listed[path] = [os.path.basename(str(name)) for name in shards_in(path)]
-    return listed
-
-
-def _listed_by_timm(path: Path) -> list[str]:
-    splits = json.loads(path.read_bytes())["splits"]
-    return [name for split in splits.values() for name in split["filenames"]]
-
-
-def _listed_by_energon(path: Path) -> list[str]:
-    return list(json.loads(path.read_bytes())["shard_counts"])
 
 
 def as_json(value: object) -> bytes:

@@ -11,11 +11,13 @@ import yaml
 from wdsflow.readers.energon import captioning
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
-from .count_files import NV_INFO, NV_META, Shards, as_json, splits_of
+from .count_files import Shards, as_json, splits_of
 from .energon_database import CannotIndex, EnergonDatabase
 from .index_record import IndexRecord
 from .shard_pass import ShardContents, ShardFacts
 
+NV_META = ".nv-meta"
+NV_INFO = f"{NV_META}/.info.json"
 NV_SQLITE = f"{NV_META}/index.sqlite"
 _NV_UUID, _NV_SPLIT, _NV_DATASET = f"{NV_META}/index.uuid", f"{NV_META}/split.yaml", f"{NV_META}/dataset.yaml"
 

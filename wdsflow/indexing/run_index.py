@@ -11,12 +11,13 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
-from .count_files import LENGTH, NV_INFO, SIZES, TIMM, listed_shards
-from .energon_files import tar_index
+from .count_files import LENGTH, SIZES, TIMM
+from .energon_files import NV_INFO, tar_index
 from .folder_index import FolderIndex
 from .index_options import KINDS, IndexOptions
 from .index_record import IndexRecord
 from .index_report import IndexReport
+from .listed_shards import listed_shards
 
 # The file about all shards of a folder, for each kind.
 _OF_A_FOLDER = {"sizes": SIZES, "len": LENGTH, "timm": TIMM, "energon": NV_INFO}
