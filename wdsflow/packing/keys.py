@@ -4,7 +4,7 @@ import unicodedata
 
 from wdsflow.shards.tar.members import is_meta
 
-from .unusable import BAD_KEY, NO_KEY, Unusable, kind_of
+from .unusable import BAD_KEY, NO_KEY, Unusable, described
 
 # A name with its field fits the 100 bytes of a plain USTAR header.
 _LONGEST = 90
@@ -26,7 +26,7 @@ def key_from(value: object, column: str) -> str:
     if value is None or value == "":
         raise Unusable(NO_KEY, "it is empty", column)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise Unusable(BAD_KEY, kind_of(value), column)
+        raise Unusable(BAD_KEY, described(value), column)
     return safe_key(str(value))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.text.shell import escape
 
-from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, kind_of
+from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, described
 
 CAPTIONS = ("caption", "text", "title")
 _LONGEST = 1 << 20  # bytes of a caption
@@ -148,7 +148,7 @@ def _files(value: Any, column: str) -> Iterable[Media]:
                 return
             raise Unusable(NO_PATH, "the list has an empty item", column)
         if not isinstance(file, (str, bytes)):
-            raise Unusable(NO_PATH, kind_of(item), column)
+            raise Unusable(NO_PATH, described(item), column)
         yield column, file
 
 
@@ -159,7 +159,7 @@ def caption_bytes(value: Any, column: str) -> bytes:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise Unusable(NO_CAPTION, "it is empty", column)
     if not isinstance(value, str):
-        raise Unusable(NOT_TEXT, kind_of(value), column)
+        raise Unusable(NOT_TEXT, described(value), column)
     try:
         data = value.encode()
     except UnicodeEncodeError:

@@ -28,7 +28,7 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 @dataclass(frozen=True)
 class Input:
-    """A table or a folder: as it was named, and what it is (jsonl, array, csv, tsv, parquet, zip, folder)."""
+    """A table or a folder: as it was named, and what it is (jsonl, json, csv, tsv, parquet, zip, folder)."""
 
     named: str
     kind: str
@@ -116,7 +116,7 @@ class Table:
         elif self.kind == "csv" and _has_tabs(self._path):
             self.kind = "tsv"
         if self.kind == "parquet" and table.is_remote:
-            self._path = _copied(self._path, scratch)
+            self._path = copied(self._path, scratch, ".parquet")
 
     @property
     def text(self) -> str:
@@ -194,8 +194,9 @@ def _first_bytes(path: str) -> bytes:
         raise TableError(f"{path} cannot be read: {error}") from None
 
 
-def _copied(url: str, scratch: Path) -> str:
-    path = scratch / f"table-{len(list(scratch.iterdir()))}.parquet"
+def copied(url: str, scratch: Path, extension: str) -> str:
+    """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
+    path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
     try:
         with open_source(url) as source, open(path, "wb") as file:
             unpack(source, file.fileno(), scratch)
