@@ -101,7 +101,15 @@ class Rows:
         columns = table.columns()
         if not columns:
             raise TableError(f"{table.named} has no rows")
-        layout = layout_of(columns, table.pictures(), table.named, request.image, request.caption, table.text)
+        layout = layout_of(
+            columns,
+            table.pictures(),
+            table.named,
+            image=request.image,
+            caption=request.caption,
+            token=request.image_token,
+            text=table.text,
+        )
         layout = replace(layout, has_bytes=table.kind == "parquet")
         if request.key is not None and columns.count(request.key) != 1:
             raise NoColumn(table.named, request.key, columns, table.text)
@@ -156,6 +164,8 @@ class Rows:
         for column in ("image", "caption", "key"):
             if getattr(self.request, column) is not None:
                 raise ValueError(f"--{column} names a column of a table, and {source.named} has no table")
+        if self.request.image_token:
+            raise ValueError(f"--image-token is for captions of a table, and {source.named} has no table")
         files = self._root(source)
         folder = FolderRows(files, source.named)
         count = folder.ignored.total()
