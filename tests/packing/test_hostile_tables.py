@@ -236,10 +236,12 @@ def test_rows_of_a_store_are_requested_ahead_by_files(folder: Path, monkeypatch)
             requested[0] += 1
             return super().open(ref, most)
 
+    def noted(name, size):
+        written.append(requested[0])
+        return header(name, size)
+
     monkeypatch.setattr("wdsflow.packing.read_rows.LocalFiles", Remote)
-    monkeypatch.setattr(
-        "wdsflow.packing.write_shard.header", lambda *given: written.append(requested[0]) or header(*given)
-    )
+    monkeypatch.setattr("wdsflow.packing.write_shard.header", noted)
     images = [f"img/{n % 3}.jpg" for n in range(100)]
     table = write_lines(folder / "t.jsonl", [{**GOOD, "image": images}] * 5)
     assert pack_shards(table, folder.parent / "out").samples == 5
