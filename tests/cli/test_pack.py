@@ -149,3 +149,5 @@ def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     (line,) = [line for line in done.errors.splitlines() if "to pack them: " in line]
     again = paste(line.partition(": ")[2], tmp_path)
     assert (again.status, len(packed(tmp_path / "out"))) == (0, 4)
+    done = run(["pack", "p*", "-o", "new"], tmp_path)
+    assert "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new" in done.errors.replace("'", "")

@@ -34,11 +34,9 @@ class HoldsTables(TableError):
         more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
         self.named = named
         self.tables = [] if is_zip else [f"{named.rstrip('/')}/{table}" for table in tables]
-        them = "it" if len(tables) == 1 else "them"
-        super().__init__(
-            f"{named} holds {count}: {shown}{more}; name {them} instead of the folder",
-            *([_of_zip(named, tables[0])] if is_zip else []),
-        )
+        instead = "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
+        advice = [_of_zip(named, tables[0])] if is_zip else []
+        super().__init__(f"{named} holds {count}: {shown}{more}{instead}", *advice)
 
 
 def _of_zip(named: str, table: str) -> str:

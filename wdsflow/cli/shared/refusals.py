@@ -90,7 +90,8 @@ def _about_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]
     """Yield the command with the tables in place of their folder."""
     if error.tables:
         tables: list[str] = []
-        for named in typed.given["tables"]:
+        # A pattern that matched the folder is not repeated: the command would be refused again.
+        for named in typed.given["tables"] if error.named in typed.given["tables"] else [error.named]:
             tables += error.tables if named == error.named else [named]
         yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
     yield from error.advice
