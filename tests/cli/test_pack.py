@@ -127,3 +127,27 @@ def test_files_in_another_folder_are_found_and_the_printed_command_packs_them(tm
     assert again.status == 1
     assert "rows: 2 in = 1 sample + 1 left out" in again.out
     assert "the missing files" not in again.out
+
+
+def test_files_of_a_folder_with_metadata_are_found_below_it(tmp_path: Path):
+    (tmp_path / "photos/images").mkdir(parents=True)
+    (tmp_path / "photos/images/it's.jpg").write_bytes(jpeg())
+    write_lines(tmp_path / "photos/metadata.jsonl", [{"file_name": "it's.jpg", "text": "a"}])
+    done = run(["pack", "photos", "-o", "out"], tmp_path)
+    assert done.status == 1
+    (line,) = [line for line in done.out.splitlines() if "the missing files" in line]
+    assert line.startswith("the missing files are in photos/images: wdsflow pack photos ")
+    assert paste(line.partition(": ")[2], tmp_path).status == 0
+
+
+def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
+    for name in ("a", "b"):
+        write_lines(tmp_path / "ph" / name / "captions.jsonl", usual_rows(write_images(tmp_path / "ph" / name, 2)))
+    done = run(["pack", "ph", "-o", "out", "--samples", "3"], tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "ph holds 2 tables: a/captions.jsonl, b/captions.jsonl" in done.errors
+    (line,) = [line for line in done.errors.splitlines() if "to pack them: " in line]
+    again = paste(line.partition(": ")[2], tmp_path)
+    assert (again.status, len(packed(tmp_path / "out"))) == (0, 4)
+    done = run(["pack", "p*", "-o", "new"], tmp_path)
+    assert "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new" in done.errors.replace("'", "")

@@ -1,6 +1,7 @@
 """Folders and zips without a table."""
 
 import json
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.packing.tables import jpeg, packed
+from wdsflow.packing.folder_rows import HoldsTables
 from wdsflow.packing.media_files import FIRST
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.table_files.errors import TableError
@@ -156,3 +158,76 @@ def test_only_images_that_readers_do_not_look_for_are_reported(tmp_path: Path):
     report = pack_shards(str(tmp_path / "in"), tmp_path / "out")
     lines = [line for line in report.lines() if line.startswith("field ")]
     assert lines == ["field mp4: 1 sample; readers of image-text pairs take jpg, png, jpeg, webp"]
+
+
+TABLES = {
+    "captions next to images": (["captions.jsonl"], ["img/0.jpg"]),
+    "imagefolder with splits": (["train/metadata.jsonl", "test/metadata.csv"], ["train/0.jpg", "test/0.jpg"]),
+    "Parquet": (["0.parquet", "data/1.parquet"], []),
+    "LLaVA": (["llava.json"], ["img/0.jpg"]),
+    "packed": (["t.tsv.gz"], ["0.jpg"]),
+}
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_folder_that_holds_tables_is_refused_with_their_names(tmp_path: Path, name, zipped):
+    tables, images = TABLES[name]
+    files = dict.fromkeys(tables, b' [{"a": 1}]') | {path: jpeg(n) for n, path in enumerate(images)}
+    source = write_tree(tmp_path, files, zipped=zipped)
+    with pytest.raises(HoldsTables) as error:
+        pack_shards(source, tmp_path / "out")
+    assert error.value.tables == ([] if zipped else [f"{source}/{table}" for table in sorted(tables)])
+    assert all(table in str(error.value) for table in tables)
+    assert ("unzip" in "".join(error.value.advice)) == zipped
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_a_sample_and_of_systems_are_no_tables(tmp_path: Path):
+    files = {
+        "0.jpg": jpeg(0),
+        "0.csv": b"x,y",
+        "0.json": b"[1]",
+        "info.json": b"{}",
+        ".x/t.csv": b"a",
+        "_wdsflow/p.jsonl": b"",
+    }
+    report = pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
+    assert report.samples == 1
+    assert sorted(packed(tmp_path / "out")["0"]) == ["csv", "jpg", "json"]
+
+
+def test_names_of_a_zip_are_found_however_they_are_written(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        for number, name in enumerate(("./i/0.jpg", "i//1.jpg", "./2.jpg", "2.jpg")):
+            file.writestr(name, jpeg(number))
+    report = pack_shards(str(tmp_path / "all.zip"), tmp_path / "out")
+    assert dict(report.left_out) == {}
+    assert {key: sample["jpg"] for key, sample in packed(tmp_path / "out").items()} == {
+        "i/0": jpeg(0),
+        "i/1": jpeg(1),
+        "2": jpeg(3),
+    }
+
+
+@pytest.mark.parametrize("shuffle", [None, 1])
+def test_names_that_are_not_utf8_are_packed(tmp_path: Path, shuffle):
+    root = tmp_path / "caf\udce9"
+    root.mkdir()
+    (root / "t.csv").write_bytes(b"image,caption\n\xe9.jpg,an e\n")
+    (root / "\udce9.jpg").write_bytes(jpeg(1))
+    report = pack_shards(str(root / "t.csv"), tmp_path / "table", shuffle=shuffle)
+    assert (report.samples, dict(report.left_out)) == (1, {})
+    (root / "t.csv").unlink()
+    report = pack_shards(str(root), tmp_path / "folder", shuffle=shuffle)
+    assert [sample["jpg"] for sample in packed(tmp_path / "folder").values()] == [jpeg(1)]
+
+
+def test_a_key_is_cut_for_its_longest_field(tmp_path: Path):
+    key, field = "k" * 80, "f" * 40 + ".jpg"
+    files = {f"{key}.jpg": jpeg(0), f"{key}.{field}": jpeg(1), f"{key}.txt": b"x"}
+    pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
+    with tarfile.open(tmp_path / "out/00000.tar") as tar:
+        names = tar.getnames()
+        assert [member.offset_data - member.offset for member in tar.getmembers()] == [512] * 3
+    assert max(map(len, names)) == 100

@@ -1,5 +1,6 @@
 """Tables that are wrong in every way: each row is packed, or named with its column; nothing half written looks whole."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -7,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.packing.tables import jpeg, packed, write_images, write_lines
+from wdsflow.packing.local_files import LocalFiles
 from wdsflow.packing.run_pack import pack_shards
 from wdsflow.packing.write_shard import write_shard
-from wdsflow.table_files.errors import TableError
+from wdsflow.pieces.pieces import header
+from wdsflow.shards.source.base import SourceError
+from wdsflow.table_files.errors import NoColumn, TableError
+from wdsflow.table_files.text_rows import array_objects
 
 GOOD = {"image": "img/0.jpg", "caption": "good"}
 ROWS = {  # of one row: its value, the reason, and what is said
@@ -175,3 +180,120 @@ def test_a_file_that_changes_while_it_is_packed_ends_the_run(folder: Path, monke
     assert report.resumed >= 1
     assert report.samples == 3
     assert packed(out)["00000001"]["jpg"] == jpeg(7) * 2
+
+
+FAULTS = {errno.EMFILE: False, errno.EIO: False, errno.ESTALE: False, errno.EACCES: True, errno.ELOOP: True}
+
+
+@pytest.mark.parametrize("number", FAULTS)
+@pytest.mark.parametrize("function", ["open", "lstat"])
+def test_only_faults_of_a_file_leave_its_row_out(folder: Path, monkeypatch, number, function):
+    """All others end the run: a row would be lost for good, though its file is right."""
+    real = getattr(os, function)
+
+    def failing(path, *rest, **options):
+        if str(path).endswith("1.jpg"):
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *rest, **options)
+
+    table = write_lines(folder / "t.jsonl", [{**GOOD, "image": f"img/{n}.jpg"} for n in range(3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, failing)
+        if FAULTS[number]:
+            assert pack_shards(table, folder.parent / "out").left_out.total() == 1
+            return
+        with pytest.raises(SourceError, match=os.strerror(number)):
+            pack_shards(table, folder.parent / "out")
+    assert pack_shards(table, folder.parent / "out").samples == 3
+
+
+def test_files_of_a_row_are_not_all_open_nor_all_in_memory(folder: Path, monkeypatch):
+    for number in range(3):
+        (folder / f"img/{number}.jpg").write_bytes(jpeg(number) + bytes(2 << 20))
+    read = []
+
+    def spied(self, ref, most, opened=LocalFiles.open):
+        read.append((opened(self, ref, most), len(os.listdir("/proc/self/fd"))))
+        return read[-1][0]
+
+    monkeypatch.setattr(LocalFiles, "open", spied)
+    images = [f"img/{n % 3}.jpg" for n in range(100)]
+    report = pack_shards(write_lines(folder / "t.jsonl", [{**GOOD, "image": images}]), folder.parent / "out")
+    assert (report.samples, len(read)) == (1, 100)
+    assert sum(len(opened.first) for opened, _ in read) < 8 << 20
+    assert read[0][1] == read[-1][1]
+    assert packed(folder.parent / "out")["00000000"]["99.jpg"] == jpeg(0) + bytes(2 << 20)
+
+
+def test_rows_of_a_store_are_requested_ahead_by_files(folder: Path, monkeypatch):
+    """A row of 100 images counts as 100 files."""
+    requested, written = [0], []
+
+    class Remote(LocalFiles):
+        has_sizes = False
+
+        def open(self, ref, most):
+            requested[0] += 1
+            return super().open(ref, most)
+
+    def noted(name, size):
+        written.append(requested[0])
+        return header(name, size)
+
+    monkeypatch.setattr("wdsflow.packing.read_rows.LocalFiles", Remote)
+    monkeypatch.setattr("wdsflow.packing.write_shard.header", noted)
+    images = [f"img/{n % 3}.jpg" for n in range(100)]
+    table = write_lines(folder / "t.jsonl", [{**GOOD, "image": images}] * 5)
+    assert pack_shards(table, folder.parent / "out").samples == 5
+    assert written[0] <= 100
+    assert requested == [500]
+
+
+TEXTS = {
+    "two arrays": (
+        '[{"image": "img/0.jpg", "caption": "a"}]\n[{"image": "img/1.jpg", "caption": "b"}]',
+        "which has 1 row",
+    ),
+    "an empty one first": ("[] [1]", "which has 0 rows"),
+    "far behind": ("[]" + " " * (3 << 20) + "x", "which has 0 rows"),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_follows_the_end_of_an_array_is_refused(folder: Path, name):
+    text, message = TEXTS[name]
+    (folder / "t.json").write_text(text)
+    with pytest.raises(TableError, match=f"more follows the end of its array, {message}"):
+        list(array_objects(folder / "t.json"))
+    (folder / "t.json").write_text('[{"image": "img/0.jpg", "caption": "a"}]' + " \n" * (2 << 20))
+    assert len(list(array_objects(folder / "t.json"))) == 1
+
+
+REPEATED = {"t.csv": "image,note,note,caption\nimg/0.jpg,a,b,c\n", "t.tsv": "image\tnote\tnote\nimg/0.jpg\ta\tb\n"}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_two_columns_of_one_name_are_refused(folder: Path, name):
+    (folder / name).write_text(REPEATED[name])
+    with pytest.raises(NoColumn, match="has 2 columns 'note'"):
+        pack_shards(str(folder / name), folder.parent / "out")
+    (folder / name).write_text(REPEATED[name].replace("note", ""))
+    with pytest.raises(TableError, match="has 2 columns without a name"):
+        pack_shards(str(folder / name), folder.parent / "out")
+
+
+def test_numbers_that_json_lacks_are_null_next_to_large_ones(folder: Path):
+    (folder / "t.jsonl").write_text(
+        '{"image": "img/0.jpg", "caption": "a", "n": [NaN, {"x": -Infinity}], "large": 1%s}' % ("0" * 30)
+    )
+    pack_shards(str(folder / "t.jsonl"), folder.parent / "out")
+    facts = json.loads(packed(folder.parent / "out")["00000000"]["json"], parse_constant=pytest.fail)
+    assert (facts["n"], facts["large"]) == ([None, {"x": None}], 10**30)
+
+
+def test_keys_are_repeated_only_if_they_are_the_same_text(folder: Path, monkeypatch):
+    """Not if a hash is."""
+    monkeypatch.setattr("wdsflow.packing.plan._hash", lambda text: 7)
+    rows = [{**GOOD, "id": name} for name in ("a", "b", "a")]
+    report = pack_shards(write_lines(folder / "t.jsonl", rows), folder.parent / "out", key="id")
+    assert (list(packed(folder.parent / "out")), dict(report.left_out)) == (["a", "b"], {"repeated key": 1})

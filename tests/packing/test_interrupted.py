@@ -106,3 +106,30 @@ def test_tables_are_the_same_however_they_are_named(tmp_path: Path, monkeypatch,
     pack_shards("a{0..1}.jsonl", "out")
     report = pack_shards(named, "out")
     assert (report.resumed, report.samples) == (1, 4)
+
+
+def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_after_a_resume(tmp_path: Path):
+    rows = usual_rows(write_images(tmp_path, 40))
+    for number in range(1, 40, 2):
+        (tmp_path / f"img/{number}.jpg").write_bytes(b"<html>")
+    rows[0]["caption"] = ""
+    table, out = write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out"
+    first = pack_shards(table, out, samples=10)
+    listed = Path(first.listed).read_bytes()
+    assert len(listed.splitlines()) == 21
+    assert b"<html>" not in (out / "_wdsflow/pack.jsonl").read_bytes()
+    assert {reason: len(rows) for reason, rows in first.examples.items()} == {
+        "not an image or video": 3,
+        "no caption": 1,
+    }
+    Path(first.listed).unlink()
+    again = pack_shards(table, out, samples=10)
+    assert (again.resumed, Path(again.listed).read_bytes()) == (4, listed)
+    assert again.examples == first.examples
+    next((out / "_wdsflow/pack-left-out").iterdir()).unlink()
+    third = pack_shards(table, out, samples=10)
+    assert (third.resumed, Path(third.listed).read_bytes()) == (3, listed)
+    for number in range(40):
+        (tmp_path / f"img/{number}.jpg").write_bytes(jpeg(number))
+    fourth = pack_shards(table, out, samples=10)
+    assert (fourth.samples, (out / "_wdsflow/pack-left-out").exists()) == (39, False)

@@ -1,5 +1,6 @@
 """What is known of tables without an option, and what options say."""
 
+import gzip
 import json
 import tarfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.videos import filmed, frame
 from wdsflow.packing.layouts import WhichColumn
 from wdsflow.packing.pack_report import PackReport
 from wdsflow.packing.run_pack import pack_shards
+from wdsflow.records.refusals import OtherOptions
 from wdsflow.table_files.errors import NoColumn, TableError
 
 
@@ -238,3 +240,37 @@ def test_a_path_next_to_other_bytes_is_asked_for(tmp_path: Path):
         pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out")
     assert pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out", image="image").samples == 1
     assert json.loads(packed(tmp_path / "out")["00000000"]["json"]) == {"image": "img/0.jpg", "embedding": None}
+
+
+@pytest.mark.parametrize("options", [{"image": "images"}, {"caption": "text"}, {"image": "images", "caption": "text"}])
+def test_columns_that_are_named_leave_the_layout_as_it_is(tmp_path: Path, options):
+    rows = [{"text": "<__dj__image> a cat <|__dj__eoc|>", "images": write_images(tmp_path, 1)}]
+    report = pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out", **options)
+    assert layout(report) == "Data-Juicer: files in images, captions in text"
+    sample = packed(tmp_path / "out")["00000000"]
+    assert (sample["txt"], json.loads(sample["json"])) == (b"a cat", rows[0])
+
+
+def test_another_token_is_removed_from_captions_too(tmp_path: Path):
+    paths = write_images(tmp_path, 2)
+    rows = [{"text": "[IMG.] a cat <__dj__video>", "images": paths[:1]}]
+    turns = [{"from": "gpt", "value": "[IMG.]A cat, [IMGS]"}]
+    tables = [
+        write_lines(tmp_path / "dj.jsonl", rows),
+        write_lines(tmp_path / "llava.jsonl", [{"image": paths[1], "conversations": turns}]),
+    ]
+    pack_shards(tables, tmp_path / "out", image_token="[IMG.]")
+    assert [sample["txt"] for sample in packed(tmp_path / "out").values()] == [b"a cat", b"A cat, [IMGS]"]
+    with pytest.raises(OtherOptions, match="--image-token was"):
+        pack_shards(tables, tmp_path / "out", image_token="<x>")
+    plain = write_lines(tmp_path / "t.jsonl", usual_rows(paths))
+    with pytest.raises(ValueError, match="--image-token is for tables of Data-Juicer and LLaVA"):
+        pack_shards(plain, tmp_path / "plain", image_token="[IMG.]")
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_json_may_be_packed(tmp_path: Path, lines):
+    rows = usual_rows(write_images(tmp_path, 3))
+    text = "".join(json.dumps(row) + "\n" for row in rows) if lines else json.dumps(rows)
+    (tmp_path / "t.json.gz").write_bytes(gzip.compress(text.encode()))
+    assert pack_shards(str(tmp_path / "t.json.gz"), tmp_path / "out").samples == 3

@@ -37,3 +37,23 @@ def test_fifty_times_as_many_rows_take_a_few_mebibytes_more(tmp_path: Path, opti
         assert counts[:3] == [rows, rows * 9 // 10, rows // 10]
         peaks.append(counts[3])
     assert peaks[1] < peaks[0] + 60, peaks
+
+
+@pytest.mark.deep
+def test_rows_that_are_left_out_when_they_are_read_are_not_in_memory(tmp_path: Path):
+    peaks = []
+    for rows in (2_000, 100_000):
+        folder = tmp_path / str(rows)
+        write_images(folder, 1)
+        (folder / "img/page.jpg").write_bytes(b"<html>" + b"x" * 50)
+        with (folder / "t.jsonl").open("w") as file:
+            for number in range(rows):
+                name = "img/page.jpg" if number % 50 else "img/0.jpg"
+                file.write(json.dumps({"image": name, "caption": "a caption of some words"}) + "\n")
+        command = [sys.executable, "-c", PACK, str(folder), "{}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        counts = json.loads(done.stdout)
+        assert counts[:3] == [rows, rows // 50, rows * 49 // 50]
+        assert (folder / "out/_wdsflow/pack.jsonl").stat().st_size < 1 << 16
+        peaks.append(counts[3])
+    assert peaks[1] < peaks[0] + 20, peaks

@@ -53,7 +53,7 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
         with progress() as begin:
             report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
         print_lines(*str(report).splitlines())
-        if (root := _other_root(inputs.tables, report)) is not None and request.root is None:
+        if request.root is None and (root := _other_root(report)) is not None:
             print_lines(f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}")
         if request.dry_run:
             print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
@@ -62,15 +62,18 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     sys.exit(int(bool(report.damaged) or not report.samples))
 
 
-def _other_root(tables: list[str], report: "PackReport") -> Path | None:
+def _other_root(report: "PackReport") -> Path | None:
     """Return the folder that holds the missing files, if it is near the first table that names some."""
     from wdsflow.packing.nearest_root import nearest_root
     from wdsflow.packing.unusable import MISSING
 
-    missing = report.examples.get(MISSING, [])
-    table = local_path(tables[missing[0].source]) if missing and len(tables) == len(report.tables) else None
-    if table is None:
+    missing = report.examples.get(MISSING)
+    if not missing:
         return None
-    # Details are paths in quotes, and may say more about a path.
-    names = [row.detail[1:-1] for row in missing if row.detail[:1] == row.detail[-1:] == "'"]
-    return nearest_root(Path(table).parent, names)
+    source = missing[0].source
+    table = local_path(report.tables[source][0])
+    return (
+        None
+        if table is None
+        else nearest_root(Path(table).parent, (row.value for row in missing if row.source == source))
+    )

@@ -5,11 +5,15 @@
 ``row_sources``     the rows of a table in a file, of any kind
 ``layouts``         which columns hold images and captions: named by the user, or known (Data-Juicer, LLaVA, ...)
 ``folder_rows``     the rows of a folder, or of a zip, that has no table
-``media_files``     the files that rows name: below one folder, in a zip, or in an object store
+``media_files``     the files that rows name; ``local_files``, ``zip_files``, ``remote_files`` and ``stored_bytes``
+                    (from cells) read them
+``safe_paths``      names that stay below a root, and faults of files
 ``keys``            keys that all readers accept
 ``read_rows``       the first pass over all tables and folders
 ``plan``            what is known after it: which rows become samples, in which order, in which shard
 ``write_shard``     the second pass: one shard, from the files that the plan names
+``left_out``        rows that become no sample, in files
+``pack_record``     which shards are done, and the rows that each left out
 ``run_pack``        both passes, and the record of the run
 ==================  ==================================================================================================
 

@@ -3,19 +3,48 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from wdsflow.records.unfinished import INSIDE
 from wdsflow.repair.clean_names import tidy_names
 from wdsflow.shards.shard_names import natural
 from wdsflow.shards.tar.members import key_of
 from wdsflow.table_files.errors import TableError
+from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
 from .field_types import is_media
 from .keys import safe_key
 from .layouts import json_bytes
 from .media_files import MediaFiles
+from .row_sources import starts_with_bracket, table_of
 from .unusable import NO_CAPTION, NO_IMAGE, Unusable
 
 _TEXTS = {"txt": 1, "json": 2}  # after the images, in this order
+_MOST_JSON = 100  # files of JSON without an image that are looked at
+_HEAD = 1 << 16  # bytes of them
+_SHOWN = 5  # tables in a message
+
+
+class HoldsTables(TableError):
+    """A folder or zip that holds tables, whose captions would be lost. ``tables``: their paths, as arguments."""
+
+    def __init__(self, named: str, tables: list[str]) -> None:
+        is_zip = named.lower().endswith(".zip")
+        count = "a table" if len(tables) == 1 else f"{len(tables):,} tables"
+        shown = ", ".join(escape(table, 200) for table in tables[:_SHOWN])
+        more = f" and {len(tables) - _SHOWN:,} more" if len(tables) > _SHOWN else ""
+        self.named = named
+        self.tables = [] if is_zip else [f"{named.rstrip('/')}/{table}" for table in tables]
+        instead = "" if is_zip else f"; name {'it' if len(tables) == 1 else 'them'} instead of the folder"
+        advice = [_of_zip(named, tables[0])] if is_zip else []
+        super().__init__(f"{named} holds {count}: {shown}{more}{instead}", *advice)
+
+
+def _of_zip(named: str, table: str) -> str:
+    """Return the commands that pack a table of a zip: paths in it are relative to its folder."""
+    archive, path = quote_path(named), quote_path(table)
+    if "/" in table:
+        return f"unzip {archive} -d FOLDER, then: wdsflow pack FOLDER/{path} -o OUT"
+    return f"unzip {archive} {path}, then: wdsflow pack {path} --root {archive} -o OUT"
 
 
 @dataclass
@@ -41,9 +70,11 @@ class FolderRows:
     """
 
     def __init__(self, files: MediaFiles, named: str) -> None:
-        self._files = files
         self.ignored: Counter[str] = Counter()
-        self.groups = self._grouped(sorted(files.names()))
+        paths = sorted(files.names())
+        self.groups = self._grouped(paths)
+        if tables := self._tables(paths, files):
+            raise HoldsTables(named, tables)
         if not any(group.has_media for group in self.groups):
             raise TableError(f"{named} holds no table, and no image or video")
         self.has_captions = any("txt" in group.files for group in self.groups)
@@ -69,6 +100,18 @@ class FolderRows:
             groups.setdefault(parts[0], FileGroup(parts[0])).files[parts[1]] = path
         return list(groups.values())
 
+    def _tables(self, paths: list[str], files: MediaFiles) -> list[str]:
+        """Return the tables next to the files: a file with the name of an image belongs to it, and is none.
+
+        Of .json files these are arrays; the first ones are looked at.
+        """
+        with_media = {path for group in self.groups if group.has_media for path in group.files.values()}
+        named = [(path, table_of(path)) for path in paths if path not in with_media and not _is_hidden(path)]
+        arrays = [path for path, kind in named if kind == "json"][:_MOST_JSON]
+        tables = {path for path, kind in named if kind not in ("", "json", "zip")}
+        tables.update(path for path in arrays if _is_array(path, files))
+        return sorted(tables, key=natural)
+
     def fields(self, group: FileGroup) -> list[tuple[str, str]]:
         """Return the fields and paths of a sample, images first, texts last. Raises Unusable."""
         if not group.has_media:
@@ -87,8 +130,20 @@ class FolderRows:
         return [("cls", b"%d" % self.classes.index(folder)), ("json", json_bytes({"class": folder}))]
 
     def key(self, group: FileGroup) -> str:
-        """Return the key of a sample, in which long names are cut."""
-        return safe_key(group.key)
+        """Return the key of a sample, cut so that the longest name of a file fits a plain header."""
+        return safe_key(group.key, max(group.files, key=lambda name: len(name.encode("utf-8", "surrogateescape"))))
+
+
+def _is_hidden(path: str) -> bool:
+    """Return whether a file is of a system, or of a run of ours."""
+    return any(part.startswith((".", "__MACOSX")) or part == INSIDE for part in path.split("/"))
+
+
+def _is_array(path: str, files: MediaFiles) -> bool:
+    try:
+        return starts_with_bracket(files.open(files.find(path), _HEAD).first)
+    except Unusable:
+        return False
 
 
 def _first_folder(path: str) -> str:

@@ -4,10 +4,10 @@ import unicodedata
 
 from wdsflow.shards.tar.members import is_meta
 
-from .unusable import BAD_KEY, NO_KEY, Unusable, kind_of
+from .unusable import BAD_KEY, NO_KEY, Unusable, described
 
-# A name with its field fits the 100 bytes of a plain USTAR header.
-_LONGEST = 90
+_NAME = 100  # bytes of a name in a plain USTAR header
+_LONGEST = 90  # bytes of a key whose fields have a usual length
 _HASHED = 16
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -26,17 +26,19 @@ def key_from(value: object, column: str) -> str:
     if value is None or value == "":
         raise Unusable(NO_KEY, "it is empty", column)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise Unusable(BAD_KEY, kind_of(value), column)
+        raise Unusable(BAD_KEY, described(value), column)
     return safe_key(str(value))
 
 
-def safe_key(text: str) -> str:
+def safe_key(text: str, field: str = "") -> str:
     """Return a key without dots, folders that lead elsewhere, and characters that break lines or do not decode.
+
+    It is cut so that its name with a ``field`` fits a plain USTAR header, unless that is longer than 83 bytes.
 
     >>> safe_key("photos/a.b.jpg"), safe_key("../../x"), safe_key("__x__"), safe_key("a b é")
     ('photos/a_b_jpg', '_/_/x', 'x__x__', 'a b é')
-    >>> len(safe_key("long" * 100))
-    90
+    >>> len(safe_key("long" * 100)), len(safe_key("long" * 100, "a" * 50))
+    (90, 49)
     """
     if not (text.isascii() and text.isprintable()):
         text = "".join("_" if unicodedata.category(char) in _UNSAFE else char for char in text)
@@ -46,9 +48,11 @@ def safe_key(text: str) -> str:
     if is_meta(f"{text}.txt") or is_meta(text) or not text:
         text = f"x{text}"
     data = text.encode()
-    if len(data) <= _LONGEST:
+    longest = max(min(_LONGEST, _NAME - 1 - len(field.encode("utf-8", "surrogateescape"))), _HASHED)
+    if len(data) <= longest:
         return text
     from xxhash import xxh3_64_hexdigest
 
-    kept = data[: _LONGEST - _HASHED - 1].decode(errors="ignore").rstrip("/")
-    return f"{kept}-{xxh3_64_hexdigest(data)}"
+    digest = xxh3_64_hexdigest(data)
+    kept = data[: max(longest - _HASHED - 1, 0)].decode(errors="ignore").rstrip("/")
+    return f"{kept}-{digest}" if kept else digest

@@ -1,15 +1,17 @@
 """Which columns of a table hold images, captions and keys: as the user says, or as in layouts that are known."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.text.shell import escape
 
-from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, kind_of
+from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, described
 
 CAPTIONS = ("caption", "text", "title")
 _LONGEST = 1 << 20  # bytes of a caption
@@ -86,9 +88,16 @@ class TableLayout:
 
 
 def layout_of(
-    columns: Sequence[str], pictures: Sequence[str], named: str, image: str | None, caption: str | None, text: str
+    columns: Sequence[str],
+    pictures: Sequence[str],
+    named: str,
+    *,
+    image: str | None,
+    caption: str | None,
+    token: str | None,
+    text: str,
 ) -> TableLayout:
-    """Return the layout of a table by its columns.
+    """Return the layout of a table by its columns. Columns that the user named take the place of known ones.
 
     Args:
         columns: their names.
@@ -96,33 +105,38 @@ def layout_of(
         named: the table.
         image: the column that the user named, if any.
         caption: the same for captions; "" for none.
+        token: stands for an image in captions, next to those that are known.
         text: see ``NoColumn``.
 
-    Raises NoColumn, WhichColumn.
+    Raises NoColumn, WhichColumn; ValueError if the captions of the table have no tokens.
     """
     for column in filter(None, (image, caption)):
         if columns.count(column) != 1:
             raise NoColumn(named, column, columns, text)
-    if image is not None:
-        return TableLayout("columns", (image,), _caption(columns, named, caption))
-    known = _known(columns)
-    if known is None:
+    known = _known(columns, re.compile(f"{re.escape(token)}|{_TOKENS.pattern}") if token else _TOKENS)
+    if known is None and image is None:
         candidates = [*pictures, *(["image"] if "image" in columns and "image" not in pictures else [])]
         if len(candidates) != 1:
             raise WhichColumn(named, "image", candidates, columns)
         known = TableLayout("images in cells" if pictures else "columns", (candidates[0],), None)
+    if known is None:
+        known = TableLayout("columns", (), None)
+    if token and not known.whole:
+        raise ValueError(f"--image-token is for tables of Data-Juicer and LLaVA, and {named} is none")
+    if image is not None:
+        known = replace(known, media=(image,))
     if known.caption is None or caption not in (None, known.caption):
         return TableLayout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
     return known
 
 
-def _known(columns: Sequence[str]) -> TableLayout | None:
+def _known(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayout | None:
     lists = tuple(column for column in ("images", "videos") if column in columns)
     if lists and "text" in columns:
-        return TableLayout("Data-Juicer", lists, "text", without_tokens, whole=True)
+        return TableLayout("Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True)
     media = tuple(column for column in ("image", "video") if column in columns)
     if media and "conversations" in columns:
-        return TableLayout("LLaVA", media, "conversations", first_answer, whole=True)
+        return TableLayout("LLaVA", media, "conversations", partial(first_answer, tokens=tokens), whole=True)
     if "file_name" in columns:
         return TableLayout("imagefolder metadata", ("file_name",), None)
     if "filepath" in columns and "title" in columns:
@@ -148,7 +162,7 @@ def _files(value: Any, column: str) -> Iterable[Media]:
                 return
             raise Unusable(NO_PATH, "the list has an empty item", column)
         if not isinstance(file, (str, bytes)):
-            raise Unusable(NO_PATH, kind_of(item), column)
+            raise Unusable(NO_PATH, described(item), column)
         yield column, file
 
 
@@ -159,7 +173,7 @@ def caption_bytes(value: Any, column: str) -> bytes:
     if value is None or (isinstance(value, str) and not value.strip()):
         raise Unusable(NO_CAPTION, "it is empty", column)
     if not isinstance(value, str):
-        raise Unusable(NOT_TEXT, kind_of(value), column)
+        raise Unusable(NOT_TEXT, described(value), column)
     try:
         data = value.encode()
     except UnicodeEncodeError:
@@ -169,7 +183,7 @@ def caption_bytes(value: Any, column: str) -> bytes:
     return data
 
 
-def without_tokens(text: Any) -> Any:
+def without_tokens(text: Any, tokens: re.Pattern[str] = _TOKENS) -> Any:
     r"""Return Data-Juicer's text without its tokens, a line for each chunk.
 
     >>> without_tokens("<__dj__image> a cat <|__dj__eoc|><__dj__image> a dog")
@@ -177,11 +191,11 @@ def without_tokens(text: Any) -> Any:
     """
     if not isinstance(text, str):
         return text
-    chunks = (_TOKENS.sub("", chunk).strip() for chunk in text.split(_CHUNK_END))
+    chunks = (tokens.sub("", chunk).strip() for chunk in text.split(_CHUNK_END))
     return "\n".join(filter(None, chunks))
 
 
-def first_answer(turns: Any) -> Any:
+def first_answer(turns: Any, tokens: re.Pattern[str] = _TOKENS) -> Any:
     r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images.
 
     >>> first_answer([{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}])
@@ -191,7 +205,7 @@ def first_answer(turns: Any) -> Any:
         return turns
     answers = (turn.get("value") for turn in turns if isinstance(turn, dict) and turn.get("from") == "gpt")
     text = next(answers, None)
-    return _TOKENS.sub("", text).strip() if isinstance(text, str) else text
+    return tokens.sub("", text).strip() if isinstance(text, str) else text
 
 
 def _without_bytes(value: Any) -> Any:
@@ -213,4 +227,13 @@ def json_bytes(facts: dict[str, Any]) -> bytes:
         return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:
         # Integers of more than 64 bits, and text that is not UTF-8.
-        return json.dumps(facts, default=str).encode()
+        return json.dumps(_finite(facts), default=str, allow_nan=False).encode()
+
+
+def _finite(value: Any) -> Any:
+    """Return a value in which numbers that JSON lacks are null, as orjson writes them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -21,6 +21,12 @@ class PackRequest:
     caption: str | None = option(
         None, "Column with captions; by default caption, text or title. '' for none.", metavar="COLUMN"
     )
+    image_token: str | None = option(
+        None,
+        "Text that stands for an image or video in captions, removed from them; Data-Juicer's image_special_token."
+        " By default <__dj__image>, <__dj__video>, <image> and others are.",
+        metavar="TEXT",
+    )
     key: str | None = option(None, "Column with keys; by default the number of the row.", metavar="COLUMN")
     root: str | None = option(
         None,
@@ -39,8 +45,8 @@ class PackRequest:
 
     def flags(self, tables: list[str]) -> dict[str, object]:
         """Return what decides the outputs, as on the command line."""
-        names = ("image", "caption", "key", "root", "samples", "size", "shuffle")
-        spelled = {f"--{name}": getattr(self, name) for name in names}
+        names = ("image", "caption", "image_token", "key", "root", "samples", "size", "shuffle")
+        spelled = {f"--{name.replace('_', '-')}": getattr(self, name) for name in names}
         spelled["--shuffle"] = None if self.shuffle is None else str(self.shuffle)
         return {"TABLE": tables, **spelled}
 

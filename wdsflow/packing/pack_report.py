@@ -15,13 +15,13 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
 from .field_types import is_media
-from .plan import LeftOut
+from .left_out import Examples, LeftOut
 from .unusable import HARMLESS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_LISTED = 10
+_MOST_LINES = 10  # of tables, fields and shards
 _TRAINED = frozenset(IMAGE_FIELDS)
 
 
@@ -34,7 +34,6 @@ class PackedShard(OneFile):
         samples: that it holds.
         bytes: of the file.
         left_out: rows that became no sample when their files were read, by reason.
-        skipped: the same rows, as table, row, column, reason and value.
         fields: samples that have a file of this name.
     """
 
@@ -42,18 +41,12 @@ class PackedShard(OneFile):
     samples: int = 0
     bytes: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    skipped: list[tuple[int, int, str, str, str]] = field(default_factory=list)
     fields: dict[str, int] = field(default_factory=dict)
 
     @property
     def counted(self) -> int:
         """The number of its samples."""
         return self.samples
-
-    def leave_out(self, row: LeftOut) -> None:
-        """Count a row that becomes no sample."""
-        self.left_out[row.reason] = self.left_out.get(row.reason, 0) + 1
-        self.skipped.append(row)
 
     def sums(self) -> Iterable[Counts]:
         """Yield the counts, which must add up."""
@@ -78,7 +71,7 @@ class PackReport(Report[PackedShard]):
     rows: int = 0
     tables: list[tuple[str, str]] = field(default_factory=list)
     planned_out: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[LeftOut]] = field(default_factory=dict)
+    examples: Examples = field(default_factory=dict)
     changed_keys: tuple[int, str] = (0, "")
     listed: str = ""
     removed: int = 0
@@ -112,21 +105,17 @@ class PackReport(Report[PackedShard]):
         super().check()
         Counts("rows", self.rows, self.samples, self.left_out).check("all tables")
 
-    def left_out_rows(self) -> Iterator[LeftOut]:
-        """Yield the rows that were left out when their files were read."""
-        return (LeftOut(*row) for shard in self.shards for row in shard.skipped)
-
     def _location(self, row: LeftOut) -> str:
         column = f", column {escape(row.column, 60)}" if row.column else ""
         return f"{escape(self.tables[row.source][0], 200)}, row {row.row:,}{column}"
 
     def lines(self) -> Iterable[str]:
         """Yield the report."""
-        for named, layout in self.tables[:_LISTED]:
+        for named, layout in self.tables[:_MOST_LINES]:
             yield f"{escape(named, 300)}: {layout}"
-        if len(self.tables) > _LISTED:
-            yield f"and {how_many(len(self.tables) - _LISTED, 'more table')}"
-        yield from self.again_lines("written", _LISTED)
+        if len(self.tables) > _MOST_LINES:
+            yield f"and {how_many(len(self.tables) - _MOST_LINES, 'more table')}"
+        yield from self.again_lines("written", _MOST_LINES)
         if self.removed:
             yield f"removed: {how_many(self.removed, 'shard')} of an earlier run of other rows"
         yield Counts("rows", self.rows, self.samples, self.left_out).line("sample" if self.samples == 1 else "samples")
@@ -150,7 +139,7 @@ class PackReport(Report[PackedShard]):
                 others.append((name, count))
         others.sort(key=lambda item: -item[1])
         taken = ", ".join(IMAGE_FIELDS)
-        for name, count in others[:_LISTED]:
+        for name, count in others[:_MOST_LINES]:
             yield f"field {escape(name, 60)}: {how_many(count, 'sample')}; readers of image-text pairs take {taken}"
 
     def _shards_line(self) -> str:
@@ -164,11 +153,3 @@ class PackReport(Report[PackedShard]):
         folder = f", in {escape(self.folder, 300)}{self.done_before}" if self.folder else ""
         verb = "would be " if self.dry_run else ""
         return f"{verb}{how_many(sum(counts), 'sample')} in {how_many(len(counts), 'shard')} of {each_shard}, {total}{folder}"
-
-
-def first_examples(known: dict[str, list[LeftOut]], rows: Iterable[LeftOut], most: int = 3) -> None:
-    """Add rows to the examples of their reasons, at most so many of each."""
-    for row in rows:
-        examples = known.setdefault(row.reason, [])
-        if len(examples) < most:
-            examples.append(row)

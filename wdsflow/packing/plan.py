@@ -7,19 +7,19 @@ file has the location of each row in the store, in the order of the shards. Memo
 import json
 import os
 from array import array
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow.pieces.pieces import END
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.tables import Tables
 
+from .left_out import LeftOut, LeftOutRows
 from .media_files import FileRef
 from .pack_options import ShardLimit
 from .unusable import REPEATED, Unusable
@@ -27,9 +27,8 @@ from .unusable import REPEATED, Unusable
 _LENGTHS = Struct("<II")  # of the head of a record, and of its texts
 _NUMBERS = 3  # of a row in the file of locations: start, length, bytes in a shard
 _AT_ONCE = 16_384  # rows
-_BLOCK = 1 << 16  # bytes of the store that are read at once
-_EXAMPLES = 3
-_COLUMNS = ("number", "rank", "key", "start", "length", "bytes")
+_READ = 1 << 16  # bytes of the store that are read at once
+_COLUMNS = ("number", "rank", "start", "length", "bytes")
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,49 +46,6 @@ class PlannedRow(NamedTuple):
     key: str
     files: list[File]
     texts: list[tuple[str, bytes]]
-
-
-class LeftOut(NamedTuple):
-    """A row that becomes no sample: table, number from 1 on, column, reason, and the value."""
-
-    source: int
-    row: int
-    column: str
-    reason: str
-    detail: str
-
-
-class LeftOutRows:
-    """Counts rows that are left out, with the first of each reason; all of them are lines of a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.counts: Counter[str] = Counter()
-        self.examples: dict[str, list[LeftOut]] = {}
-        self._file: IO[str] | None = None
-
-    def add(self, left: LeftOut) -> None:
-        """Note a row."""
-        self.counts[left.reason] += 1
-        examples = self.examples.setdefault(left.reason, [])
-        if len(examples) < _EXAMPLES:
-            examples.append(left)
-        if self._file is None:
-            self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close
-        self._file.write(json.dumps(left) + "\n")
-
-    def close(self) -> None:
-        """End the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def all(self) -> Iterator[LeftOut]:
-        """Yield all rows, in order."""
-        self.close()
-        if self.path.exists():
-            with open(self.path, encoding="utf-8") as lines:
-                yield from (LeftOut(*json.loads(line)) for line in lines)
 
 
 @dataclass
@@ -122,20 +78,17 @@ class PackPlan:
         self._at = 0
         self._tables: Tables | None = None
         self._ordered = array("Q")
-        self._held: list[tuple[int, int, int, int, int]] = []
+        self._held: list[tuple[int, int, int, int]] = []
+        self._keys: list[str] = []
         self._read = -1
         if self.shuffle is not None or self.may_repeat:
             self._tables = self._stack.enter_context(Tables(self.scratch))
             columns = ", ".join(f"{name} UBIGINT" for name in _COLUMNS)
-            self._tables.run(f"CREATE TABLE planned ({columns})")
+            self._tables.run(f"CREATE TABLE planned ({columns}, key VARCHAR)")
 
     def add(self, row: PlannedRow) -> None:
         """Add a row."""
-        import orjson
-
-        head = orjson.dumps(
-            [row.source, row.number, row.key, row.files, [(name, len(text)) for name, text in row.texts]]
-        )
+        head = _head([row.source, row.number, row.key, row.files, [(name, len(text)) for name, text in row.texts]])
         texts = b"".join([text for _, text in row.texts])
         self._store.write(_LENGTHS.pack(len(head), len(texts)) + head + texts)
         start, length = self._at, _LENGTHS.size + len(head) + len(texts)
@@ -149,13 +102,14 @@ class PackPlan:
         if self._tables is None:
             self._ordered.extend((start, length, size))
         else:
-            self._held.append((self.rows - 1, _hash(row.key), start, length, size))
+            self._held.append((self.rows - 1, start, length, size))
+            self._keys.append(row.key)
         if len(self._held) >= _AT_ONCE or len(self._ordered) >= _AT_ONCE:
             self._flush()
 
     def leave_out(self, source: int, row: int, why: Unusable) -> None:
         """Count a row that becomes no sample."""
-        self.left_out.add(LeftOut(source, row, why.column, why.reason, why.detail))
+        self.left_out.add(LeftOut(source, row, why.column, why.reason, why.detail, why.value))
 
     def order(self, key_column: str, names: Sequence[str]) -> None:
         """Leave out rows whose key an earlier row has, and put the others in order. No row is added after this.
@@ -180,8 +134,8 @@ class PackPlan:
 
         number, *columns = map(np.ascontiguousarray, np.array(self._held, np.uint64).T)
         order = number if self.shuffle is None else _at_random(number, self.shuffle)
-        self._tables.add("planned", **dict(zip(_COLUMNS, (number, order, *columns), strict=True)))
-        self._held = []
+        self._tables.add("planned", **dict(zip(_COLUMNS, (number, order, *columns), strict=True)), key=self._keys)
+        self._held, self._keys = [], []
 
     def _write_ordered(self, tables: Tables, key_column: str, names: Sequence[str]) -> None:
         tables.run(
@@ -220,7 +174,7 @@ class PackPlan:
         block, at, expected = b"", 0, 0
         for first, length, _ in self.locations(start, end):
             if not at <= first <= at + len(block) - length:
-                size = max(length, _BLOCK) if first == expected else length
+                size = max(length, _READ) if first == expected else length
                 block, at = os.pread(self._read, size, first), first
             expected = first + length
             yield block[first - at : expected - at]
@@ -255,15 +209,33 @@ class PackPlan:
 
 
 def _row(data: bytes) -> PlannedRow:
-    import orjson
-
     at = _LENGTHS.size + _LENGTHS.unpack_from(data)[0]
-    source, number, key, files, sizes = orjson.loads(data[_LENGTHS.size : at])
+    source, number, key, files, sizes = _parsed(data[_LENGTHS.size : at])
     texts: list[tuple[str, bytes]] = []
     for name, size in sizes:
         texts.append((name, data[at : at + size]))
         at += size
     return PlannedRow(source, number, key, files, texts)
+
+
+def _head(values: list[Any]) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(values)
+    except TypeError:
+        # Bytes of a path that are not UTF-8 are lone surrogates, which orjson refuses.
+        return json.dumps(values).encode()
+
+
+def _parsed(head: bytes) -> list[Any]:
+    import orjson
+
+    try:
+        values: list[Any] = orjson.loads(head)
+    except ValueError:
+        values = json.loads(head)
+    return values
 
 
 def _new(path: Path) -> IO[bytes]:

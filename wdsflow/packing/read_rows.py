@@ -6,21 +6,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.text.words import how_many
 
 from .keys import key_from, numbered
 from .layouts import TableLayout, TableRow, layout_of
-from .media_files import LocalFiles, MediaFiles, RemoteFiles, StoredBytes, ZipFiles
+from .local_files import LocalFiles
+from .media_files import MediaFiles
 from .pack_options import PackRequest, ShardLimit
+from .pack_record import listing_of
 from .pack_report import PackReport
 from .plan import File, PackPlan, PlannedRow
-from .row_sources import Input, Table
+from .remote_files import RemoteFiles
+from .row_sources import Input, Table, copied
+from .stored_bytes import StoredBytes
 from .unusable import Unusable
 from .write_shard import PackJob
+from .zip_files import ZipFiles
 
 _DIGITS = 5  # of the numbers in names, as in img2dataset
+_LONGEST_PATH = 4096  # characters; longer ones are no files, and are not kept
 
 
 @dataclass
@@ -66,10 +71,11 @@ class Rows:
         """Return the shards to write."""
         bounds = self.plan.bounds()
         digits = max(_DIGITS, len(str(len(bounds) - 1)))
-        return [
-            PackJob(self.plan, tuple(self.files), self.stored, start, end, folder / f"{number:0{digits}}.tar")
-            for number, (start, end) in enumerate(bounds)
-        ]
+        files, jobs = tuple(self.files), []
+        for number, (start, end) in enumerate(bounds):
+            name = f"{number:0{digits}}.tar"
+            jobs.append(PackJob(self.plan, files, self.stored, start, end, folder / name, listing_of(folder, name)))
+        return jobs
 
     def report(self) -> PackReport:
         """Return the report of what is known before shards are written."""
@@ -95,7 +101,15 @@ class Rows:
         columns = table.columns()
         if not columns:
             raise TableError(f"{table.named} has no rows")
-        layout = layout_of(columns, table.pictures(), table.named, request.image, request.caption, table.text)
+        layout = layout_of(
+            columns,
+            table.pictures(),
+            table.named,
+            image=request.image,
+            caption=request.caption,
+            token=request.image_token,
+            text=table.text,
+        )
         layout = replace(layout, has_bytes=table.kind == "parquet")
         if request.key is not None and columns.count(request.key) != 1:
             raise NoColumn(table.named, request.key, columns, table.text)
@@ -128,7 +142,8 @@ class Rows:
             try:
                 ref = self.stored.add(file) if isinstance(file, bytes) else files.find(file)
             except Unusable as error:
-                raise Unusable(error.reason, error.detail, column) from None
+                value = file if isinstance(file, str) and len(file) <= _LONGEST_PATH else ""
+                raise Unusable(error.reason, error.detail, column, value) from None
             planned.append(("", column, ref))
         return PlannedRow(number, row_number, key, planned, texts)
 
@@ -149,6 +164,8 @@ class Rows:
         for column in ("image", "caption", "key"):
             if getattr(self.request, column) is not None:
                 raise ValueError(f"--{column} names a column of a table, and {source.named} has no table")
+        if self.request.image_token:
+            raise ValueError(f"--image-token is for captions of a table, and {source.named} has no table")
         files = self._root(source)
         folder = FolderRows(files, source.named)
         count = folder.ignored.total()
@@ -167,7 +184,8 @@ class Rows:
     def _root(self, source: Input) -> MediaFiles:
         """Return where the files of a table are."""
         if source.kind == "zip":
-            return ZipFiles(self._copied(source.named) if source.is_remote else source.named)
+            path = copied(source.named, self.scratch, ".zip") if source.is_remote else local_path(source.named)
+            return ZipFiles(path or source.named)
         root = source.folder if self.request.root is None or source.kind == "folder" else self.request.root
         path = local_path(root)
         if path is None:
@@ -179,9 +197,3 @@ class Rows:
         if not os.path.isdir(path):
             raise TableError(f"there is no folder {root}; --root names the folder that holds all files")
         return LocalFiles(path)
-
-    def _copied(self, url: str) -> str:
-        path = self.scratch / f"copy-{len(self.files)}.zip"
-        with open_source(url) as source, open(path, "wb") as file:
-            unpack(source, file.fileno(), self.scratch)
-        return str(path)

@@ -3,6 +3,7 @@
 import glob
 import os
 import posixpath
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source, unpack
-from wdsflow.table_files.errors import NoTable, TableError
-from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of
+from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of, unpacked_name
 
 if TYPE_CHECKING:
     from pyarrow import DataType
@@ -28,7 +29,7 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 @dataclass(frozen=True)
 class Input:
-    """A table or a folder: as it was named, and what it is (jsonl, array, csv, tsv, parquet, zip, folder)."""
+    """A table or a folder: as it was named, and what it is (jsonl, json, csv, tsv, parquet, zip, folder)."""
 
     named: str
     kind: str
@@ -64,7 +65,7 @@ def _expanded(named: str) -> list[Input]:
         return [_input(named, path)]
     parts = expand_braces(named)
     if path is None:
-        return [Input(part, _kind(part) or "folder") for part in parts]
+        return [Input(part, table_of(part) or "folder") for part in parts]
     matches = [match for part in parts for match in sorted(glob.glob(os.path.expanduser(part)), key=natural)]
     if not matches:
         folder = os.path.dirname(path)
@@ -76,8 +77,8 @@ def _input(named: str, path: str) -> Input:
     if os.path.isdir(path):
         tables = (os.path.join(path, name) for name in METADATA)
         table = next(filter(os.path.isfile, tables), "")
-        return Input(table, _kind(table)) if table else Input(named, "folder")
-    kind = _kind(path)
+        return Input(table, table_of(table)) if table else Input(named, "folder")
+    kind = table_of(path)
     if not kind:
         raise TableError(
             f"{named}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
@@ -90,11 +91,12 @@ def _listed(folder: str) -> list[str]:
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
-def _kind(name: str) -> str:
+def table_of(name: str) -> str:
+    """Return the kind of a table, or zip, by its name; "" if it is none."""
     base = name.rpartition("/")[2]
     if base.lower().endswith(".zip"):
         return "zip"
-    return "json" if base.lower().endswith(".json") else kind_of(Path(base)) or ""
+    return "json" if unpacked_name(base).lower().endswith(".json") else kind_of(Path(base)) or ""
 
 
 class Table:
@@ -112,11 +114,11 @@ class Table:
         self._path = local_path(table.named) or table.named
         self.kind = table.kind
         if self.kind == "json":
-            self.kind = "array" if _starts_with_bracket(self._path) else "jsonl"
+            self.kind = "array" if starts_with_bracket(_first_bytes(self._path)) else "jsonl"
         elif self.kind == "csv" and _has_tabs(self._path):
             self.kind = "tsv"
         if self.kind == "parquet" and table.is_remote:
-            self._path = _copied(self._path, scratch)
+            self._path = copied(self._path, scratch, ".parquet")
 
     @property
     def text(self) -> str:
@@ -124,12 +126,21 @@ class Table:
         return self.named if self.kind in ("csv", "tsv") else ""
 
     def columns(self) -> list[str]:
-        """Return the names of columns; of JSON those of the first 1,000 rows. Raises TableError."""
+        """Return the names of columns; of JSON those of the first 1,000 rows. Raises TableError, NoColumn."""
         if self.kind == "parquet":
-            return list(self._parquet().schema_arrow.names)
+            return self._unique(self._parquet().schema_arrow.names)
         if self.kind in ("csv", "tsv"):
-            return next((cells for cells, _ in csv_cells(self._path, self.kind)), [])
+            return self._unique(next((cells for cells, _ in csv_cells(self._path, self.kind)), []))
         return list(dict.fromkeys(name for row in islice(self.rows(), _FIRST) for name in row))
+
+    def _unique(self, names: list[str]) -> list[str]:
+        """Return the names. Raises NoColumn if two are the same: a row would lose the value of one of them."""
+        for name, count in Counter(names).items():
+            if count > 1 and name.strip():
+                raise NoColumn(self.named, name, names, self.text)
+            if count > 1:
+                raise TableError(f"{self.named} has {count} columns without a name: give each a name of its own")
+        return names
 
     def pictures(self) -> list[str]:
         """Return the columns that hold the bytes of files; none of a table of text."""
@@ -176,8 +187,9 @@ class Table:
                 raise TableError(f"{self.named} cannot be read: {error}") from None
 
 
-def _starts_with_bracket(path: str) -> bool:
-    return _first_bytes(path).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+def starts_with_bracket(first: bytes) -> bool:
+    """Return whether JSON is an array by its first bytes."""
+    return first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
 
 
 def _has_tabs(path: str) -> bool:
@@ -194,8 +206,9 @@ def _first_bytes(path: str) -> bytes:
         raise TableError(f"{path} cannot be read: {error}") from None
 
 
-def _copied(url: str, scratch: Path) -> str:
-    path = scratch / f"table-{len(list(scratch.iterdir()))}.parquet"
+def copied(url: str, scratch: Path, extension: str) -> str:
+    """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
+    path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
     try:
         with open_source(url) as source, open(path, "wb") as file:
             unpack(source, file.fileno(), scratch)

@@ -2,12 +2,10 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from itertools import chain
 from pathlib import Path
 
-from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.report import run_outputs
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
@@ -16,11 +14,13 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.text.options import keywords
 
+from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
-from .pack_report import PackedShard, PackReport, first_examples
+from .pack_record import PackRecord, listing_of
+from .pack_report import PackedShard, PackReport
 from .read_rows import Rows
 from .row_sources import Input, inputs_of
-from .write_shard import look_at, made_from, write_shard
+from .write_shard import PackJob, look_at, made_from, write_shard
 
 KIND = "pack"
 _SCRATCH = "pack-scratch"
@@ -65,11 +65,13 @@ def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> 
     with scratch(KIND) as folder, closing(Rows(inputs, limit, request, folder)) as rows:
         rows.read()
         shards: dict[int, PackedShard] = {}
+        (folder / INSIDE).mkdir()
         jobs = rows.jobs(folder)
         run_in_threads(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
         report = rows.report()
         report.shards, report.dry_run = [shards[job.start] for job in jobs], True
-        first_examples(report.examples, report.left_out_rows())
+        for row in _left_out_when_read(jobs, report):
+            add_example(report.examples, row)
     report.check()
     return report
 
@@ -78,7 +80,7 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
     flags = request.flags([source.named for source in inputs])
     _refuse_inside(folder, inputs)
     with ExitStack() as stack:
-        record = stack.enter_context(OutputRecord(folder, KIND, "packed", PackedShard, _REASONS))
+        record = stack.enter_context(PackRecord(folder, KIND, "packed", PackedShard, _REASONS))
         if not request.restart:
             record.refuse_other(flags)
         record.refuse_company()
@@ -101,8 +103,7 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
             begin=request.begin,
             label=lambda job: str(job.target),
         )
-        first_examples(report.examples, report.left_out_rows())
-        report.listed = _list_left_out(folder / INSIDE / _LISTED, rows, report)
+        report.listed = _list_left_out(folder / INSIDE / _LISTED, rows, jobs, report)
         record.finish()
     report.check()
     return report
@@ -118,7 +119,7 @@ def _refuse_inside(folder: Path, inputs: Sequence[Input]) -> None:
             raise ValueError(f"{folder} is in {source.named}, which is packed: choose a folder outside of it with -o")
 
 
-def _begin(record: OutputRecord[PackedShard], flags: dict[str, object], names: list[str]) -> int:
+def _begin(record: PackRecord, flags: dict[str, object], names: list[str]) -> int:
     """Record the planned shards, and remove those of an earlier run of other rows, which readers would also read."""
     if not names and not record.outputs:
         return 0
@@ -129,18 +130,32 @@ def _begin(record: OutputRecord[PackedShard], flags: dict[str, object], names: l
         if (record.folder / name).exists():
             (record.folder / name).unlink()
             removed += 1
+        listing_of(record.folder, name).unlink(missing_ok=True)
     return removed
 
 
-def _list_left_out(path: Path, rows: Rows, report: PackReport) -> str:
-    """Write all rows that were left out, a line each; return the path, "" if there are none."""
+def _left_out_when_read(jobs: Iterable[PackJob], report: PackReport) -> Iterator[LeftOut]:
+    """Yield the rows that were left out when their files were read, in the order of the shards."""
+    for job, shard in zip(jobs, report.shards, strict=True):
+        if shard.left_out:
+            yield from read_left_out(job.listing)
+
+
+def _list_left_out(path: Path, rows: Rows, jobs: Iterable[PackJob], report: PackReport) -> str:
+    """Write all rows that were left out, a line each, and add examples; return the path, "" if there are none."""
     if not report.left_out:
         path.unlink(missing_ok=True)
         return ""
     names = [named for named, _ in report.tables]
     with writing(path) as file, open(file, "wb", closefd=False) as stream:
-        for row in chain(rows.plan.left_out.all(), report.left_out_rows()):
-            facts = {"table": names[row.source], **row._asdict()}
-            del facts["source"]
-            stream.write(json.dumps(facts).encode() + b"\n")
+        stream.writelines(_line(names, row) for row in rows.plan.left_out.all())
+        for row in _left_out_when_read(jobs, report):
+            add_example(report.examples, row)
+            stream.write(_line(names, row))
     return str(path)
+
+
+def _line(names: Sequence[str], row: LeftOut) -> bytes:
+    facts = {"table": names[row.source], **row._asdict()}
+    del facts["source"]
+    return json.dumps(facts).encode() + b"\n"

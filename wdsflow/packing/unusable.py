@@ -30,10 +30,10 @@ _KINDS = {
 }
 
 
-def kind_of(value: object) -> str:
+def described(value: object) -> str:
     """Return what a value is, for a message.
 
-    >>> kind_of(7), kind_of([]), kind_of(None)
+    >>> described(7), described([]), described(None)
     ('7 is a number', '[] is a list', 'it is empty')
     """
     if value is None:
@@ -48,8 +48,9 @@ class Unusable(Exception):
         reason: one of the above.
         column: the column at fault, "" if the row is no row of a table.
         detail: the value, and what is wrong with it.
+        value: the path in the cell as it is, "" if it is none.
     """
 
-    def __init__(self, reason: str, detail: str, column: str = "") -> None:
-        super().__init__(reason, detail, column)
-        self.reason, self.detail, self.column = reason, detail, column
+    def __init__(self, reason: str, detail: str, column: str = "", value: str = "") -> None:
+        super().__init__(reason, detail, column, value)
+        self.reason, self.detail, self.column, self.value = reason, detail, column, value

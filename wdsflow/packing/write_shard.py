@@ -1,10 +1,11 @@
 """The second pass: one shard, from the rows of the plan and the files that they name."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from threading import Event
@@ -16,22 +17,30 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from .field_types import checked_text, field_by_type, is_media
-from .media_files import FileRef, MediaFiles, Opened, StoredBytes
+from .left_out import LeftOut, LeftOutRows
+from .media_files import FIRST, FileRef, MediaFiles, Opened
 from .pack_report import PackedShard
-from .plan import LeftOut, PackPlan, PlannedRow
+from .plan import PackPlan, PlannedRow
+from .stored_bytes import StoredBytes
 from .unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
 
 _CODE = 1  # version of the result
 _MOST_TEXT = 16 << 20  # bytes of a text or json next to an image
-_AHEAD = 32  # files of a store that are requested at once
+_AHEAD = 32  # files of a store that are requested at once, of several rows or of one
+_HEADER = 1 << 16  # bytes that are read of each file, also of a row with many
 
 Contents = list[tuple[str, Opened]]
 """The fields of a sample that are files, and what they hold."""
+OpenFile = Callable[[], Opened]
+"""Reads the first bytes of a file, or waits for them. Raises Unusable, SourceError."""
 
 
 @dataclass(frozen=True, eq=False)
 class PackJob:
-    """One shard: the rows of the plan from ``start`` up to ``end``, in order."""
+    """One shard: the rows of the plan from ``start`` up to ``end``, in order.
+
+    ``listing``: the file for rows that are left out.
+    """
 
     plan: PackPlan
     files: tuple[MediaFiles, ...]
@@ -39,6 +48,7 @@ class PackJob:
     start: int
     end: int
     target: Path
+    listing: Path
 
     def rows(self) -> Iterator[PlannedRow]:
         """Yield the rows."""
@@ -78,56 +88,78 @@ def look_at(job: PackJob, stop: Event) -> PackedShard:
     for row, files in _samples(job, report, stop):
         sizes = [opened.size for _, opened in files] + [len(text) for _, text in row.texts]
         report.bytes += sum(BLOCK + padded(size) for size in sizes)
-        _close(files)
     report.bytes += len(END) if report.samples else 0
     return report
 
 
 def _samples(job: PackJob, report: PackedShard, stop: Event) -> Iterator[tuple[PlannedRow, Contents]]:
-    """Yield the rows that become samples, with their open files; count all rows in ``report``."""
+    """Yield the rows that become samples, with their files; count all rows in ``report``, list those left out."""
     report.rows = job.end - job.start
-    with ExitStack() as stack:
-        opened = _opened_ahead(job, stack) if job.is_remote else ((row, _opened(job, row)) for row in job.rows())
+    left_out = LeftOutRows(job.listing)
+    with closing(left_out), closing(_opened_ahead(job) if job.is_remote else _opened_in_turn(job)) as opened:
         for row, contents in opened:
             if stop.is_set():
                 raise InterruptedError("given up")
             if isinstance(contents, LeftOut):
-                report.leave_out(contents)
+                left_out.add(contents)
                 continue
             report.samples += 1
             for name, _ in contents:
                 report.fields[name] = report.fields.get(name, 0) + 1
             yield row, contents
+    report.left_out = dict(left_out.counts)
 
 
-def _opened_ahead(job: PackJob, stack: ExitStack) -> Iterator[tuple[PlannedRow, Contents | LeftOut]]:
-    """Open the files of several rows at once, and yield them in order."""
+def _opened_in_turn(job: PackJob) -> Generator[tuple[PlannedRow, Contents | LeftOut]]:
+    """Open the files of one row after the other."""
+    for row in job.rows():
+        yield row, _opened(job, row, _open_files(job, row))
+
+
+def _opened_ahead(job: PackJob) -> Generator[tuple[PlannedRow, Contents | LeftOut]]:
+    """Open the files of several rows at once, and yield the rows in order. The bytes that wait are limited by files."""
     pool = ThreadPoolExecutor(_AHEAD, "wdsflow-pack")
-    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-    rows = job.rows()
-    waiting: deque[tuple[PlannedRow, Future[Contents | LeftOut]]] = deque()
-    for row in rows:
-        waiting.append((row, pool.submit(_opened, job, row)))
-        if len(waiting) >= _AHEAD:
-            first, answer = waiting.popleft()
-            yield first, answer.result()
-    for first, answer in waiting:
-        yield first, answer.result()
+    waiting: deque[tuple[PlannedRow, list[Future[Opened]]]] = deque()
+    requested = 0
+
+    def first() -> tuple[PlannedRow, Contents | LeftOut]:
+        nonlocal requested
+        row, answers = waiting.popleft()
+        requested -= len(answers)
+        return row, _opened(job, row, (answer.result for answer in answers))
+
+    try:
+        for row in job.rows():
+            while waiting and requested + len(row.files) > _AHEAD:
+                yield first()
+            waiting.append((row, [pool.submit(open_file) for open_file in _open_files(job, row)]))
+            requested += len(row.files)
+        while waiting:
+            yield first()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _opened(job: PackJob, row: PlannedRow) -> Contents | LeftOut:
+def _open_files(job: PackJob, row: PlannedRow) -> Iterator[OpenFile]:
+    """Yield what opens each file of a row. Together they read about as much as one file alone."""
+    most = max(FIRST // max(len(row.files), 1), _HEADER)
+    for _, _, ref in row.files:
+        files = job.stored if isinstance(ref[0], int) else job.files[row.source]
+        yield partial(files.open, ref, most)
+
+
+def _opened(job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]) -> Contents | LeftOut:
     """Open the files of a row, and name their fields."""
     contents: Contents = []
     column, ref = "", FileRef()
     try:
-        for name, column, ref in row.files:  # noqa: B007 - those of the file at fault are reported
-            opened = job.stored.open(ref) if isinstance(ref[0], int) else job.files[row.source].open(ref)
-            contents.append((name, opened))
-            contents[-1] = _checked(name, ref, opened) if name else (_type_of(ref, opened), opened)
+        for (name, column, ref), open_file in zip(row.files, open_files, strict=True):  # noqa: B007 - of the file at fault
+            opened = open_file()
+            contents.append(_checked(name, ref, opened) if name else (_type_of(ref, opened), opened))
     except Unusable as error:
-        _close(contents)
-        shown = f"{job.files[row.source].name_of(ref)!r:.200}: " if isinstance(ref[0], str) else ""
-        return LeftOut(row.source, row.number, column, error.reason, f"{shown}{error.detail}")
+        path = job.files[row.source].name_of(ref) if isinstance(ref[0], str) else ""
+        shown = f"{path!r:.200}: " if path else ""
+        return LeftOut(row.source, row.number, column, error.reason, f"{shown}{error.detail}", path)
     return contents if len(contents) < 2 or row.files[0][0] else list(_numbered(contents))
 
 
@@ -148,7 +180,7 @@ def _checked(name: str, ref: FileRef, opened: Opened) -> tuple[str, Opened]:
         return name, opened
     if opened.size > _MOST_TEXT:
         raise Unusable(UNREADABLE, f"it has {opened.size:,} bytes; at most {_MOST_TEXT:,} of a text are read")
-    data = b"".join([opened.first, *opened.rest])
+    data = b"".join([opened.first, *(opened.rest or ())])
     checked_text(name, data)
     return name, Opened(len(data), data)
 
@@ -167,13 +199,8 @@ def _members(row: PlannedRow, files: Contents) -> Iterator[bytes]:
     for name, opened in files:
         yield header(f"{row.key}.{name}", opened.size)
         yield opened.first
-        if len(opened.first) < opened.size:
+        if opened.rest is not None:
             yield from opened.rest
         yield bytes(-opened.size % BLOCK)
     for name, text in row.texts:
         yield member(f"{row.key}.{name}", text)
-
-
-def _close(files: Contents) -> None:
-    for _, opened in files:
-        opened.rest.close()

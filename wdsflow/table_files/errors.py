@@ -40,7 +40,8 @@ class NoColumn(TableError):
         self.column, self.names = column, [name for name in names if name.strip()]
         self.is_parted_otherwise = bool(text) and any(each in name for name in self.names for each in _SEPARATORS)
         if times := self.names.count(column):
-            super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own in its first line")
+            place = " in its first line" if text else ""
+            super().__init__(f"{named} has {times} columns {column!r}: give each a name of its own{place}")
         elif not self.names and text:
             super().__init__(f"{text} is empty, or has no names in its first line, which must name the columns")
         else:

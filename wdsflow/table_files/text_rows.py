@@ -27,6 +27,16 @@ _LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
 _STEP = 1 << 20  # characters of an array that are read at a time
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
+_END = object()  # in place of an element, at the end of an array
+
+
+def unpacked_name(name: str) -> str:
+    """Return the name of a file without the ending of a compression.
+
+    >>> unpacked_name("a.json.GZ"), unpacked_name("a.json")
+    ('a.json', 'a.json')
+    """
+    return _PACKED.sub("", name)
 
 
 def kind_of(path: Path) -> str | None:
@@ -35,7 +45,7 @@ def kind_of(path: Path) -> str | None:
     >>> kind_of(Path("a.csv.gz")), kind_of(Path("b.NDJSON")), kind_of(Path("c.txt"))
     ('csv', 'jsonl', None)
     """
-    plain = _PACKED.sub("", path.name)
+    plain = unpacked_name(path.name)
     kind = _KINDS.get(plain.rpartition(".")[2].lower())
     return None if kind == "parquet" and plain != path.name else kind
 
@@ -137,28 +147,33 @@ def array_objects(path: Path | str) -> Iterator[dict[str, object]]:
                     raise TableError(f"{path}, row {number + 1:,} is not JSON: {fault}") from None
                 held, at = held[at:] + more, 0
                 continue
-            if element is None:
-                return
             row, at = element
+            if row is _END:
+                break
             number += 1
             if not isinstance(row, dict):
                 raise TableError(f"{path}, row {number:,} is not an object of JSON")
             yield row
+        after = held[at:] or text.read(_STEP)
+        while after:
+            if after.strip(" \t\r\n"):
+                raise TableError(f"{path}: more follows the end of its array, which has {how_many(number, 'row')}")
+            after = text.read(_STEP)
 
 
-def _element(text: str, at: int, number: int) -> tuple[object, int] | None:
-    """Return the next element of an array and its end, None at the end of the array.
+def _element(text: str, at: int, number: int) -> tuple[object, int]:
+    """Return the next element of an array, ``_END`` after the last one, and where it ends.
 
     Raises ValueError if the text ends before, or is not JSON.
     """
     at = _skip_blanks(text, at)
     if number and text.startswith("]", at):
-        return None
+        return _END, at + 1
     if not text.startswith("," if number else "[", at):
         raise ValueError("a comma is missing" if at < len(text) else "the file ends early")
     at = _skip_blanks(text, at + 1)
     if not number and text.startswith("]", at):
-        return None
+        return _END, at + 1
     return _DECODER.raw_decode(text, at)
 
 

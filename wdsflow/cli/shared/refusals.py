@@ -16,6 +16,7 @@ from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
+    from wdsflow.packing.folder_rows import HoldsTables
     from wdsflow.packing.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
     from wdsflow.table_files.errors import NoColumn, NoTable
@@ -83,6 +84,18 @@ def _about_which_column(error: "WhichColumn", typed: Typed) -> Iterator[str]:
         yield f"such as: {typed.again(**{error.option: column})}"
     if error.option == "caption":
         yield f"for none: {typed.again(caption='')}"
+
+
+def _about_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]:
+    """Yield the command with the tables in place of their folder."""
+    if error.tables:
+        tables: list[str] = []
+        # A pattern that matched the folder is not repeated: the command would be refused again.
+        for named in typed.given["tables"] if error.named in typed.given["tables"] else [error.named]:
+            tables += error.tables if named == error.named else [named]
+        yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
+    yield from error.advice
+    yield "to pack the files by their names, without a table: move tables out of there"
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
@@ -343,6 +356,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "NoColumn": lambda error, typed: [*error.advice, _other_columns(error, typed)],
     "NoTable": _about_no_table,
     "WhichColumn": _about_which_column,
+    "HoldsTables": _about_tables_of_folder,
     "TableError": lambda error, _: error.advice,
     "WrongJoin": lambda error, typed: (
         [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []

@@ -1,0 +1,88 @@
+"""Files in an object store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.opening import open_source
+from wdsflow.shards.source.remote import filesystem
+
+from .media_files import FileRef, Opened, Read, Rest
+from .safe_paths import URL, below
+from .unusable import MISSING, OUTSIDE, UNREADABLE, Unusable
+
+
+class RemoteFiles:
+    """Files below a url. That they exist is known when they are opened."""
+
+    has_sizes = False
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+
+    def find(self, name: str) -> FileRef:
+        """Return the url of a file. Raises Unusable."""
+        if name.startswith(f"{self.root}/"):
+            name = name[len(self.root) + 1 :]
+        elif URL.match(name):
+            raise Unusable(
+                OUTSIDE, f"{name!r:.200} is not in {self.root}; --root names the folder that holds all files"
+            )
+        return [f"{self.root}/{below(name, self.root)}"]
+
+    def open(self, ref: FileRef, most: int) -> Opened:
+        """Read the first bytes of a file. Raises Unusable if there is none, SourceError if the store fails."""
+        url = str(ref[0])
+        try:
+            source = open_source(url)
+        except SourceError as error:
+            if error.kind not in ("missing", "denied"):
+                raise
+            raise Unusable(MISSING if error.kind == "missing" else UNREADABLE, error.detail) from None
+        with source:
+            size = source.length
+            if size is None:
+                raise Unusable(UNREADABLE, "the server does not say how long it is")
+            first = source.read_at(0, most)
+        if len(first) == size:
+            return Opened(size, first)
+        return Opened(size, first, Rest(partial(_after, url, size, len(first)), size - len(first), url))
+
+    def name_of(self, ref: FileRef) -> str:
+        """Return the path of a file below the root."""
+        return str(ref[0]).removeprefix(f"{self.root}/")
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all files. Raises SourceError."""
+        system, path = filesystem(self.root)
+        try:
+            paths: list[str] = system.find(path)
+        except Exception as error:  # noqa: BLE001 - every file system raises its own
+            raise SourceError("io", f"{self.root} cannot be listed: {error}") from None
+        return (name[len(path.rstrip("/")) + 1 :] for name in paths)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@contextmanager
+def _after(url: str, size: int, start: int) -> Iterator[Read]:
+    """Open a file, whose first bytes were read, at an offset. Raises SourceError."""
+    with open_source(url) as source:
+        if source.length != size:
+            raise SourceChangedError(f"{url}: pack it again")
+        yield _Onwards(source, start).read
+
+
+class _Onwards:
+    """Reads a source onwards from an offset."""
+
+    def __init__(self, source: Source, at: int) -> None:
+        self._source, self._at = source, at
+
+    def read(self, most: int) -> bytes:
+        """Return at most so many of the next bytes. Raises SourceError."""
+        data = self._source.read_at(self._at, most)
+        self._at += len(data)
+        return data

@@ -1,0 +1,65 @@
+"""The bytes of images that were in cells of a table, in a file of the run."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from wdsflow.shards.source.base import read_fully
+
+from .media_files import FIRST, FileRef, Opened, Read, Rest
+
+
+class StoredBytes:
+    """A file of bytes: added in the first pass over the tables, read in the second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._size, self._file = path, 0, -1
+        self._writing: IO[bytes] | None = None
+
+    def add(self, data: bytes) -> FileRef:
+        """Append bytes. Raises OSError."""
+        from xxhash import xxh3_64_hexdigest
+
+        if self._writing is None:
+            self._writing = open(self._path, "wb", buffering=FIRST)  # noqa: SIM115 - closed by flush
+        self._writing.write(data)
+        self._size += len(data)
+        return [self._size - len(data), len(data), xxh3_64_hexdigest(data)]
+
+    def flush(self) -> None:
+        """Prepare for reading; nothing is added after this. Raises OSError."""
+        if self._writing is not None:
+            self._writing.close()
+            self._writing = None
+            self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def open(self, ref: FileRef, most: int) -> Opened:
+        """Read at most so many first bytes. Raises OSError."""
+        start, size = int(ref[0]), int(ref[1])
+        first = read_fully(self._file, min(size, most), start)
+        if len(first) == size:
+            return Opened(size, first)
+        missing = size - len(first)
+        return Opened(size, first, Rest(partial(self._after, start + len(first)), missing, str(self._path)))
+
+    @contextmanager
+    def _after(self, start: int) -> Iterator[Read]:
+        at = start
+
+        def read(most: int) -> bytes:
+            nonlocal at
+            data = os.pread(self._file, most, at)
+            at += len(data)
+            return data
+
+        yield read
+
+    def close(self) -> None:
+        """Close the file."""
+        self.flush()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
