@@ -109,12 +109,6 @@ def loader_of_pairs(urls):
     return torch.utils.data.DataLoader(Pairs(urls), batch_size=6, shuffle=True, num_workers=2)
 
 
-def loader_with_replacement(urls):
-    data = Pairs(urls)
-    sampler = torch.utils.data.RandomSampler(data, replacement=True, num_samples=80)
-    return torch.utils.data.DataLoader(data, batch_size=8, sampler=sampler)
-
-
 def loader_without_split(urls):
     stages = wds.SimpleShardList(urls), wds.tarfile_to_samples(), wds.to_tuple("__key__", "jpg")
     return torch.utils.data.DataLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=2)

@@ -142,7 +142,7 @@ def test_what_code_without_stages_leaves_out_is_not_visible_before_its_end(tmp_p
     verdict = judged("small_pipelines", "captions", forty(tmp_path), RunLimits(samples=20))
 
     assert verdict.run is not None
-    assert (verdict.outcome, verdict.run.came, verdict.run.ended_by) == ("not judged", 20, "samples")
+    assert (verdict.outcome, verdict.run.delivered, verdict.run.ended_by) == ("not judged", 20, "samples")
     assert "how many samples it leaves out is visible only at its end" in verdict.reasons[0].message
 
 
