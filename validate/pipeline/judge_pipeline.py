@@ -131,7 +131,7 @@ def _too_few(seen: Observation) -> str:
 
 def _uncounted(seen: Observation) -> str:
     """Return why the elements that came out cannot be counted as samples; "" if they can."""
-    several = next((each for each in seen.stages if each.taken_kind == "sample" and _multiplies(each)), None)
+    several = next((each for each in seen.stages if each.multiplies), None)
     if several is not None:
         text = f"{several.name} made {several.out:,} elements of {how_many(several.taken, 'sample')}"
         return f"{text}: which samples are among them is not visible; let it keep the __key__"
@@ -150,11 +150,6 @@ def _uncounted(seen: Observation) -> str:
         text = f"{seen.delivered:,} elements came out of {how_many(seen.evidence.samples, 'sample')}"
         return f"{text}: some came more than once, or gave several; let it give the __key__ as well"
     return ""
-
-
-def _multiplies(stage: ReportedStage) -> bool:
-    """Return whether a stage made several elements of one sample."""
-    return stage.kind == "sample" and (stage.out > stage.taken or stage.again > 0)
 
 
 def _may_batch(stage: ReportedStage) -> bool:

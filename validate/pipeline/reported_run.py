@@ -34,6 +34,7 @@ from .user_process import cause_of, key_in_frames
 _EVERY = 0.1  # seconds between two reports
 # Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
+_MOST_FOLLOWED = 100_000  # samples of which it is noted whether a stage yields them several times
 _FEW_PASSES = 2  # without any output, after which a run ends
 
 
@@ -71,7 +72,8 @@ class ReportedRun(TraceRun):
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
-        self._last_keys: dict[int, str] = {}  # of the last element of each stage
+        # Of each stage: how often it got a sample, by its key, less how often it yielded it.
+        self._held: dict[int, dict[str, int]] = {}
         self.report()
 
     def assemble(self) -> Iterable[object]:
@@ -153,9 +155,8 @@ class ReportedRun(TraceRun):
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
             self.enters(item["__key__"], str(item.get("__url__", "")))
-        if index > self.first and seen.key and seen.key == self._last_keys.get(index):
-            seen.again += 1
-        self._last_keys[index] = seen.key
+        if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
+            self._follow(index, key)
         self._in_hand.pop(index, None)
         if index + 1 in self._one_by_one:
             self._left_out(index + 1)
@@ -169,6 +170,15 @@ class ReportedRun(TraceRun):
     def enters(self, key: str, shard: str = "") -> None:
         """Note a sample that is read."""
         self._entered.add(key, shard)
+
+    def _follow(self, index: int, key: str) -> None:
+        """Count a sample that a stage yields more often than it got it. A key that a stage has made is none that it got."""
+        held, taken = self._held.get(index, {}), self._held.setdefault(index + 1, {})
+        if key in held:
+            cast("ReportedStage", self.seen[index]).again += held[key] < 1
+            held[key] = max(0, held[key] - 1)
+        if key in taken or len(taken) < _MOST_FOLLOWED:
+            taken[key] = taken.get(key, 0) + 1
 
     def _left_out(self, index: int) -> None:
         """Note that a stage asks for another sample although it has not yielded the one before."""

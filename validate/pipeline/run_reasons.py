@@ -31,7 +31,7 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         text = f"samples came more than once: {seen.repeated or 0:,} of {_all_with_repeats(seen):,} had come before"
         yield Reason("repeated", 0, text + _why_again(seen))
     for stage in seen.stages:
-        if stage.taken_kind == stage.kind == "sample" and stage.out > stage.taken:
+        if stage.multiplies:
             several = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
             text = f"{several}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
             yield Reason("several", 0, text)

@@ -72,14 +72,21 @@ class ReportedStage(SeenStage):
     line: str = ""  # where the code of the user begins
     unclear: int = 0  # batches of which the number of samples is unknown
     is_loader: bool = False
-    again: int = 0  # elements with the key of the one before
+    again: int = 0  # elements with the key of a sample that it had yielded before
 
     @property
     def lost(self) -> int:
         """Samples that were consumed and not yielded, also if all batches are empty."""
         if self.kind == "batch" and self.taken_kind == "sample" and self.batch and not self.unclear:
             return max(0, self.taken - self.rows)
+        if self.kind == self.taken_kind == "sample":
+            return max(0, self.taken - (self.out - self.again))
         return super().lost
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it made several elements of one sample."""
+        return self.kind == self.taken_kind == "sample" and (self.out > self.taken or self.again > 0)
 
 
 @dataclass(frozen=True, slots=True)
