@@ -9,8 +9,8 @@ from pathlib import Path
 from wdsflow.scan.evidence import Evidence
 from wdsflow.text.words import duration, how_many, short
 
-from ..verdicts.verdict import PIPELINE, Funnel, Outcome, Verdict
-from .observation import PASSES, Observation
+from ..verdicts.verdict import PIPELINE, Outcome, Verdict
+from .observation import Observation
 from .run_pipeline import run_pipeline
 from .run_reasons import reasons_of
 from .run_reports import ReportedStage, RunRequest, read_opened
@@ -36,8 +36,8 @@ class RunLimits:
         if self.samples is not None:
             return RunRequest(urls, folder, self.samples, keys=keys)
         if self.whole:
-            return RunRequest(urls, folder, PASSES * held, keys=keys)
-        return RunRequest(urls, folder, min(SAMPLES, PASSES * held), self.seconds, keys)
+            return RunRequest(urls, folder, held=held, keys=keys)
+        return RunRequest(urls, folder, SAMPLES, self.seconds, held, keys)
 
 
 def judge_pipeline(
@@ -65,7 +65,7 @@ def judge_pipeline(
         request = limits.request(urls, folder, evidence.samples, keys)
         run = run_pipeline(spec, request, limits.patience)
         noted = SampleKeys(Path(folder), [(place.shard, place.key) for place in places])
-        seen = Observation(evidence, run, request, noted, read_opened(Path(folder), urls))
+        seen = Observation(evidence, run, noted, urls, read_opened(Path(folder), urls))
     return _verdict(spec, seen, max_loss)
 
 
@@ -76,7 +76,6 @@ def _verdict(spec: str, seen: Observation, max_loss: float) -> Verdict:
     lost: Counter[str] = Counter()
     for reason in reasons:
         lost[reason.slug] += reason.count
-    members = sum(shard.members for shard in seen.evidence.shards)
     return Verdict(
         reader=PIPELINE,
         title=spec,
@@ -84,7 +83,7 @@ def _verdict(spec: str, seen: Observation, max_loss: float) -> Verdict:
         samples=seen.total,
         usable=seen.usable,
         reasons=reasons,
-        funnel=Funnel(members, seen.evidence.samples, seen.usable, seen.usable, seen.usable),
+        funnel=None,
         exact=True,
         note=_note(spec, seen),
         lost=dict(+lost),
@@ -97,13 +96,13 @@ def _outcome(seen: Observation, max_loss: float, unclear: str) -> Outcome:
         return "not judged"
     if seen.ended_by in ("exception", "death"):
         return "crashes"
-    if seen.ended_by == "hang" or (seen.ended_by == "time" and not seen.came):
+    if seen.ended_by == "hang" or (seen.ended_by == "time" and not seen.delivered):
         return "stalls"
-    if not seen.came and seen.limited and (seen.draws or seen.endless) and not unclear:
+    if not seen.delivered and seen.limited and (seen.draws or seen.repeats) and not unclear:
         return "stalls"
     if unclear:
         return "not judged"
-    total = seen.total - seen.cut
+    total = seen.total - seen.in_buffers
     return "loses" if not seen.usable or total - seen.usable > max_loss * total else "trains"
 
 
@@ -111,14 +110,14 @@ def _unclear(seen: Observation) -> str:
     """Return why the run does not show how many samples are left out; "" if it does."""
     if machine := _machine(seen):
         return f"{machine}: validate where it will train"
-    known = {os.path.realpath(url) for url in seen.request.urls}
+    known = {os.path.realpath(url) for url in seen.urls}
     others = [shard for shard, _ in seen.keys.entered if shard and os.path.realpath(shard) not in known]
     if others:
         some = f"{how_many(len(others), 'sample')} came from shards that were not named, such as {short(others[0])}"
         return f"{some}: {_FUNCTION}"
-    if seen.came and seen.sees_shards and not seen.opened:
+    if seen.delivered and seen.sees_shards and not seen.opened:
         return f"it was not seen to open any of the shards: {_FUNCTION}"
-    if not seen.came:
+    if not seen.delivered:
         return _too_few(seen)
     return "" if seen.has_keys and not (seen.limited and seen.read is None) else _uncounted(seen)
 
@@ -132,13 +131,13 @@ def _too_few(seen: Observation) -> str:
 
 def _uncounted(seen: Observation) -> str:
     """Return why the elements that came out cannot be counted as samples; "" if they can."""
-    several = next((each for each in seen.stages if each.taken_kind == "sample" and _multiplies(each)), None)
+    several = next((each for each in seen.stages if each.multiplies), None)
     if several is not None:
         text = f"{several.name} made {several.out:,} elements of {how_many(several.taken, 'sample')}"
         return f"{text}: which samples are among them is not visible; let it keep the __key__"
     perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
-    if perhaps_batches and seen.came < seen.total and any(map(_may_batch, seen.stages)):
-        text = f"{how_many(seen.came, 'element')} came out, each of which may be a batch of any size"
+    if perhaps_batches and seen.delivered < seen.total and any(map(_may_batch, seen.stages)):
+        text = f"{how_many(seen.delivered, 'element')} came out, each of which may be a batch of any size"
         return f"{text}; let them keep the __key__ of each sample"
     if seen.unexplained:
         text = f"{seen.unexplained:,} of the {how_many(seen.read or 0, 'sample')} that entered are in no element that came out"
@@ -147,15 +146,10 @@ def _uncounted(seen: Observation) -> str:
         return ""
     if seen.limited and not (seen.has_keys and seen.keys.in_order()):
         return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
-    if not seen.limited and seen.came > seen.evidence.samples and seen.repeated is None:
-        text = f"{seen.came:,} elements came out of {how_many(seen.evidence.samples, 'sample')}"
+    if not seen.limited and seen.delivered > seen.evidence.samples and seen.repeated is None:
+        text = f"{seen.delivered:,} elements came out of {how_many(seen.evidence.samples, 'sample')}"
         return f"{text}: some came more than once, or gave several; let it give the __key__ as well"
     return ""
-
-
-def _multiplies(stage: ReportedStage) -> bool:
-    """Return whether a stage made several elements of one sample."""
-    return stage.kind == "sample" and (stage.out > stage.taken or stage.again > 0)
 
 
 def _may_batch(stage: ReportedStage) -> bool:
@@ -172,19 +166,21 @@ def _machine(seen: Observation) -> str:
 
 def _note(spec: str, seen: Observation) -> str:
     """Return how much was read, and what ended it."""
+    read = seen.read_until_the_limit
+    until = f"until {how_many(read, 'sample')} {'was' if read == 1 else 'were'} read"
     ends = {
         "itself": "to its own end",
-        "samples": f"until {how_many(seen.request.samples, 'sample')} were read",
+        "samples": until,
         "time": f"for {duration(seen.run.seconds)}",
-        "passes": f"until {PASSES} times the samples of the shards were read, because it does not end by itself",
+        "passes": until + (", because it repeats without end" if seen.never_ends else ", and had not ended by then"),
         "exception": "until the exception",
         "death": "until its process ended",
         "hang": "until it was killed",
     }
-    counts = f"{how_many(seen.came, 'sample')} came out"
+    counts = f"{how_many(seen.delivered, 'sample')} came out"
     if seen.read is not None:
-        counts = f"{how_many(seen.read, 'sample')} entered, {seen.came:,} came out"
+        counts = f"{how_many(seen.read, 'sample')} entered, {seen.delivered:,} came out"
     elif not seen.has_keys:
-        counts = f"{how_many(seen.came, 'element')} came out, in which no key of a sample is visible"
+        counts = f"{how_many(seen.delivered, 'element')} came out, in which no key of a sample is visible"
     note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
     return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note

@@ -42,8 +42,8 @@ def find(spec: str) -> object:
     return found
 
 
-def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
-    """Return the pipeline for some shards, and whether it was made for them.
+def build(found: object, urls: Sequence[str]) -> object:
+    """Return the pipeline for some shards.
 
     A function gets the shards as a list. One without a parameter is called without them; its pipeline, like any object
     that is not a function, still reads its own shards.
@@ -53,13 +53,13 @@ def build(found: object, urls: Sequence[str]) -> tuple[object, bool]:
     """
     is_object = not inspect.isclass(found) and not inspect.isroutine(found)
     if not callable(found) or (is_object and hasattr(found, "__iter__")):  # a pipeline may also be callable
-        return found, False
+        return found
     try:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):
-        return found(list(urls)), True
+        return found(list(urls))
     takes_shards = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
-    return (found(list(urls)), True) if takes_shards else (found(), False)
+    return found(list(urls)) if takes_shards else found()
 
 
 def check_made(found: object, built: object) -> None:

@@ -146,7 +146,7 @@ class _Serving:
         self.tell("building")
         found.no_group = _join(request)
         before = globals_of(made_by)
-        built, _ = build(made_by, request.urls)
+        built = build(made_by, request.urls)
         changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
         check_made(made_by, built)
         built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo

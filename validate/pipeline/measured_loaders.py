@@ -3,7 +3,6 @@
 import copy
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,10 +23,10 @@ class MeasuredLoaders:
         """Iterate over a copy of a loader."""
         if id(loader) not in self._twins:
             twin = self._twins[id(loader)] = copy.copy(loader)
-            share = replace(self.request, samples=-(-self.request.samples // max(1, loader.num_workers)))
             streams = isinstance(loader.dataset, sys.modules["torch.utils.data"].IterableDataset)
             kind = MeasuredStream if streams else MeasuredItems
-            vars(twin)["dataset"] = kind(loader.dataset, share, self.until)  # torch refuses it after the constructor
+            # Not by an assignment, which torch refuses after the constructor.
+            vars(twin)["dataset"] = kind(loader.dataset, self.request, self.until)
         return iter(cast("Iterable[object]", self._twins[id(loader)]))
 
 

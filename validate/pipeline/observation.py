@@ -1,16 +1,16 @@
 """The numbers of one run of the user's pipeline: what was read, what came out, and what was lost on the way."""
 
 import os
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import Evidence
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .run_pipeline import ObservedRun
-from .run_reports import MAIN, LostSamples, ReportedStage, RunRequest
+from .run_reports import MAIN, LostSamples, ProcessReport, ReportedStage
 from .sample_keys import SampleKeys
-
-PASSES = 3  # times the samples of the shards, after which a pipeline that does not end is ended
 
 
 class StageLoss(NamedTuple):
@@ -21,56 +21,31 @@ class StageLoss(NamedTuple):
     samples: int
 
 
+@dataclass(frozen=True)
 class Observation:
-    """One run, with its numbers.
+    """One run, with its numbers. Each is computed from what was noted, when it is first asked for."""
 
-    Attributes:
-        read: samples that entered, each as often as it did; None if the tars are read in code that has no stages.
-        came: samples that came out, or elements if nothing shows how many samples these hold.
-        repeated: of those that were read, or else came out, samples that had been there before; None if not visible.
-        losses: of each stage.
-        cut: samples that were in a buffer or a batch when a limit of the run ended it: neither lost nor out.
-        never: samples of the shards that the pipeline did not read, although it ended by itself.
-        total: samples of which the verdict speaks.
-        usable: those of them that came out.
-    """
+    evidence: Evidence
+    run: ObservedRun
+    keys: SampleKeys
+    urls: tuple[str, ...]
+    noted_as_opened: set[str]  # shards
 
-    def __init__(
-        self, evidence: Evidence, run: ObservedRun, request: RunRequest, keys: SampleKeys, opened: set[str]
-    ) -> None:
-        self.evidence, self.run, self.request, self.keys = evidence, run, request, keys
-        self.stages = run.stages
-        self.main = next((each for each in run.reports if each.place == MAIN), None)
-        self.draws = any(each.draws_shards for each in run.reports)
-        self.endless = any(each.repeats for each in run.reports)
-        self.opened = opened | (keys.shards & set(request.urls))
-        self.sees_shards = bool(self.opened) or any(_is_local(url) for url in request.urls)
-        self.has_keys = self.main is not None and not self.main.without_key and keys.identify
-        self.ended_by = self._ending()
-        self.limited = self.ended_by in ("samples", "time", "passes")
-        self.read = self._read()
-        self.came = self._came()
-        self.repeated = keys.repeated() if keys.entered or self.has_keys else None
-        self.losses = [loss for stage in self.stages for loss in self._losses(stage)]
-        self._came_once = keys.came_once() if self.has_keys else self.came
-        self.cut = self._remaining() if self.limited else 0
-        self.never = self._never()
-        self.total, self.usable = self._share()
+    @property
+    def stages(self) -> list[ReportedStage]:
+        """All stages; those of a loader's dataset come first."""
+        return self.run.stages
 
-    def summary(self) -> PipelineRun:
-        """Return the numbers for reports."""
-        shards = len(self.keys.shards & self.opened) or len(self.opened)
-        return PipelineRun(
-            self.ended_by,
-            self.read,
-            self.came,
-            self.repeated,
-            shards if self.sees_shards else None,
-            len(self.evidence.shards),
-            tuple(self.stages),
-        )
+    @cached_property
+    def main(self) -> ProcessReport | None:
+        """The report of the process that runs the pipeline, not of a loader's worker."""
+        return next((each for each in self.run.reports if each.place == MAIN), None)
 
-    def _ending(self) -> Ending:
+    # How it ended.
+
+    @cached_property
+    def ended_by(self) -> Ending:
+        """What ended the run."""
         if self.run.how == "raised":
             return "exception"
         if self.run.how == "died":
@@ -80,17 +55,73 @@ class Observation:
         if self.run.how == "time" or self.run.limit == "time":
             return "time"
         if self.run.limit == "samples":
-            return "passes" if self.request.samples == PASSES * self.evidence.samples else "samples"
-        return "itself"
+            return "samples"
+        return "passes" if self.run.limit == "passes" else "itself"
 
-    def _read(self) -> int | None:
+    @property
+    def limited(self) -> bool:
+        """Whether a limit of the run ended it: the rest was not read."""
+        return self.ended_by in ("samples", "time", "passes")
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws shards with replacement."""
+        return any(each.draws_shards for each in self.run.reports)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it repeats as often as an epoch needs."""
+        return any(each.repeats for each in self.run.reports)
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether its object says that it repeats without end."""
+        return any(each.never_ends for each in self.run.reports)
+
+    @cached_property
+    def stopped_early(self) -> ReportedStage | None:
+        """The stage that ended although its input had not, such as ``slice``."""
+        before = len(self.stages) - (len(self.main.stages) if self.main is not None else 0)
+        for report in self.run.reports:
+            if report.ended_first > 0:
+                return self.stages[report.ended_first + (before if report is self.main else 0)]
+        return None
+
+    # What was read, and what came out.
+
+    @cached_property
+    def opened(self) -> set[str]:
+        """The shards that were opened, as far as is visible."""
+        return self.noted_as_opened | (self.keys.shards & set(self.urls))
+
+    @cached_property
+    def sees_shards(self) -> bool:
+        """Whether it is visible which shards are opened."""
+        return bool(self.opened) or any(_is_local(url) for url in self.urls)
+
+    @cached_property
+    def has_keys(self) -> bool:
+        """Whether it is visible which samples came out."""
+        return self.main is not None and not self.main.without_key and self.keys.identify
+
+    @cached_property
+    def read(self) -> int | None:
+        """Samples that entered, each as often as it did; None if the tars are read in code that has no stages."""
         if not self.stages or self.stages[0].kind not in ("shard", "member"):
             return None
         return next((stage.out for stage in self.stages if stage.kind == "sample"), 0)
 
-    def _came(self) -> int:
+    @property
+    def read_until_the_limit(self) -> int:
+        """What a limit of samples counts: samples that entered or, in code that has no stages, elements of its source."""
+        source = self.stages[0]
+        return max(source.out, source.rows) if self.read is None else self.read
+
+    @cached_property
+    def delivered(self) -> int:
+        """Samples that came out, or elements if nothing shows how many samples these hold."""
         if self.has_keys:
-            return len(self.keys.came)
+            return len(self.keys.delivered)
         if not self.stages or self.stages[-1].kind != "batch":
             return self.stages[-1].out if self.stages else 0
         last = self.stages[-1]
@@ -102,7 +133,24 @@ class Observation:
                 return stage.rows * last.out // max(1, stage.out)
         return last.out
 
-    def _losses(self, stage: ReportedStage) -> list[StageLoss]:
+    @cached_property
+    def repeated(self) -> int | None:
+        """Of those that were read, or else came out, samples that had been there before; None if not visible."""
+        return self.keys.repeated() if self.keys.entered or self.has_keys else None
+
+    @cached_property
+    def _delivered_once(self) -> int:
+        """Samples that came out, each as often as it entered at most."""
+        return self.keys.delivered_once() if self.has_keys else self.delivered
+
+    # What did not come out.
+
+    @cached_property
+    def losses(self) -> list[StageLoss]:
+        """The losses of all stages."""
+        return [loss for stage in self.stages for loss in self._losses_of(stage)]
+
+    def _losses_of(self, stage: ReportedStage) -> list[StageLoss]:
         if stage.taken_kind == stage.kind == "batch":
             return self._lost_batches(stage)
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
@@ -122,46 +170,70 @@ class Observation:
         only = list(stage.losses.values())
         return [StageLoss(stage, only[0] if len(only) == 1 else None, samples)] if samples > 0 else []
 
-    def _never(self) -> int:
-        if self.ended_by != "itself" or self.draws or self.read is None:
-            return 0
-        tracked = self.keys.entered.total() == self.read
-        return max(0, self.evidence.samples - (len(self.keys.entered) if tracked else self.read))
+    @cached_property
+    def _unaccounted(self) -> int:
+        """Samples that entered, and neither came out nor were lost by a stage."""
+        lost = sum(loss.samples for loss in self.losses)
+        return max(0, (self.read or 0) - self._delivered_once - lost)
 
     @property
-    def stopped_early(self) -> ReportedStage | None:
-        """The stage that ended although its input had not, such as ``slice``."""
-        before = len(self.stages) - (len(self.main.stages) if self.main is not None else 0)
-        for report in self.run.reports:
-            if report.ended_first > 0:
-                return self.stages[report.ended_first + (before if report is self.main else 0)]
-        return None
+    def in_buffers(self) -> int:
+        """Samples that were in a buffer or a batch when a limit of the run ended it: neither lost nor out."""
+        return self._unaccounted if self.limited else 0
 
     @property
     def unexplained(self) -> int:
         """Samples that entered a pipeline which ended by itself, and neither came out nor were lost by a stage."""
         if self.ended_by != "itself" or self.read is None or self.stopped_early or not self.stages[-1].ended:
             return 0
-        return self._remaining()
+        return self._unaccounted
 
-    def _remaining(self) -> int:
-        """Return how many of the samples that entered neither came out nor were lost by a stage."""
-        lost = sum(loss.samples for loss in self.losses)
-        return max(0, (self.read or 0) - self._came_once - lost)
+    @cached_property
+    def unread(self) -> int:
+        """Samples of the shards that the pipeline did not read, although it ended by itself."""
+        if self.ended_by != "itself" or self.draws or self.read is None:
+            return 0
+        tracked = self.keys.entered.total() == self.read
+        return max(0, self.evidence.samples - (len(self.keys.entered) if tracked else self.read))
 
+    # What the verdict is about.
+
+    @property
+    def total(self) -> int:
+        """Samples of which the verdict speaks."""
+        return self._share[0]
+
+    @property
+    def usable(self) -> int:
+        """Those of them that came out."""
+        return self._share[1]
+
+    @cached_property
     def _share(self) -> tuple[int, int]:
-        """Return of how many samples the verdict speaks, and how many of them came out."""
         if self.read is not None:
-            total = self.read + self.never
-            return total, min(self._came_once, total)
+            total = self.read + self.unread
+            return total, min(self._delivered_once, total)
         if self.ended_by == "itself":
             here = sum(shard.samples for shard in self.evidence.shards if shard.url in self.opened)
             most = here if self.sees_shards else self.evidence.samples
             again = 0 if self.has_keys else self.repeated or 0
-            return self.evidence.samples, min(self._came_once - again, most)
+            return self.evidence.samples, min(self._delivered_once - again, most)
         if self.has_keys and self.keys.in_order():
-            return self.keys.until_last(), self._came_once
-        return self.came, self.came
+            return self.keys.until_last(), self._delivered_once
+        return self.delivered, self.delivered
+
+    def summary(self) -> PipelineRun:
+        """Return the numbers for reports."""
+        shards = len(self.keys.shards & self.opened) or len(self.opened)
+        return PipelineRun(
+            self.ended_by,
+            self.read,
+            self.delivered,
+            self.repeated,
+            shards if self.sees_shards else None,
+            len(self.evidence.shards),
+            tuple(self.stages),
+        )
 
 
 def _is_local(url: str) -> bool:

@@ -2,6 +2,7 @@
 
 import faulthandler
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import cast
 
 from ..tracing.errors import code_line, error_text, line_of, machine_fault
-from ..tracing.meter import Reason, SeenStage, TraceRun, metered
+from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
 from .rows import keys_in, may_be_batch, samples_in
 from .run_reports import (
+    DATASET,
     STACKS_SIGNAL,
     Fault,
     KeyList,
@@ -26,11 +28,13 @@ from .run_reports import (
     RunRequest,
     write_report,
 )
+from .sample_counts import SampleCounts
 from .user_process import cause_of, key_in_frames
 
 _EVERY = 0.1  # seconds between two reports
 # Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
+_MOST_FOLLOWED = 100_000  # samples of which it is noted whether a stage yields them several times
 _FEW_PASSES = 2  # without any output, after which a run ends
 
 
@@ -45,7 +49,7 @@ class ReportedRun(TraceRun):
     """The stages of one process, with a report of their counts."""
 
     def __init__(self, chain: Chain, place: str, request: RunRequest, position: Position, until: float) -> None:
-        super().__init__(chain, request.samples, 1.0)
+        super().__init__(chain, sys.maxsize, 1.0)  # its limits are in ``input_ends``
         self.soft, self.deadline = until, float("inf")
         self.place_name, self.request, self.position = place, request, position
         self.folder = Path(request.folder)
@@ -55,6 +59,8 @@ class ReportedRun(TraceRun):
         ]
         self.fault: Fault | None = None
         self._limit: Limit = ""
+        self._counts = SampleCounts(self.folder)
+        self._counted = 0
         self.passes = self.without_key = self.perhaps_batches = 0
         if len(chain.steps) == 1:
             self.first = 0  # whatever it yields, it has no shards
@@ -62,11 +68,12 @@ class ReportedRun(TraceRun):
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
         self._entered = KeyList(self.folder / f"{name}.entered")
-        self._came = KeyList(self.folder / f"{name}.came")
+        self._delivered = KeyList(self.folder / f"{name}.delivered")
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
-        self._last_keys: dict[int, str] = {}  # of the last element of each stage
+        # Of each stage: how often it got a sample, by its key, less how often it yielded it.
+        self._held: dict[int, dict[str, int]] = {}
         self.report()
 
     def assemble(self) -> Iterable[object]:
@@ -92,6 +99,8 @@ class ReportedRun(TraceRun):
         self.passes += 1
         if not self._limit and self.passes > _FEW_PASSES and not self.seen[-2].out:
             self._limit = "empty-passes"
+        # The workers of a loader may have read enough, although this process did not get as many samples.
+        self._limit = self._limit or self._limit_of(DATASET)
         if self._limit or self.reason:
             self.refuse()
 
@@ -107,16 +116,37 @@ class ReportedRun(TraceRun):
             cast("ReportedStage", self.seen[index]).unclear += 1
         return count or 0
 
-    def input_ends(self, index: int) -> Reason:
+    def input_ends(self, index: int) -> InputEnd:
         """Limit the source as well, if it gives batches, or no sample ever follows."""
-        why = super().input_ends(index)
-        source = self.seen[0]
-        if index == 0 and source.kind == "batch" and max(source.rows, source.out) >= self.samples:
-            why = why or "samples"
+        limit = self._limit_of(self.place_name) if index == self._input else ""
+        end = "samples" if limit else super().input_ends(index)
         if index == 0 and self.first >= len(self.chain.steps) and time.monotonic() > self.soft:
-            why = why or "time"
-        self._limit = self._limit or why
-        return why
+            end = end or "time"
+        self._limit = self._limit or limit or end
+        return end
+
+    @property
+    def _input(self) -> int:
+        """The stage of which the samples count as read."""
+        return 0 if self.seen[0].kind == "batch" else self.first
+
+    def _limit_of(self, place: str) -> Limit:
+        """Return the limit that processes of one kind have reached together; "" if none."""
+        read, delivered = self._counts.of(place)
+        passes = self.request.pass_limit
+        if read >= self.request.samples:
+            return "samples"
+        return "passes" if read >= (passes.samples if delivered else min(passes.samples, passes.until_output)) else ""
+
+    def _count(self, index: int) -> None:
+        """Count what was read and what came out, for all processes of this kind."""
+        if index == self._input:
+            seen = self.seen[index]
+            read = max(seen.out, seen.rows)
+            self._counts.add(self.place_name, read - self._counted, 0)
+            self._counted = read
+        if index == len(self.chain.steps) - 1:
+            self._counts.add(self.place_name, 0, 1)
 
     def look(self, index: int, item: object) -> None:
         """Note the keys of samples that enter and of those that are left out; report from time to time."""
@@ -125,13 +155,13 @@ class ReportedRun(TraceRun):
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
             self.enters(item["__key__"], str(item.get("__url__", "")))
-        if index > self.first and seen.key and seen.key == self._last_keys.get(index):
-            seen.again += 1
-        self._last_keys[index] = seen.key
+        if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
+            self._follow(index, key)
         self._in_hand.pop(index, None)
         if index + 1 in self._one_by_one:
             self._left_out(index + 1)
             self._in_hand[index + 1] = seen.key, seen.shard
+        self._count(index)
         self.position.count(index, seen)
         self.position.step(self.owner, *self.place(max(self.owner, 0)))
         if time.monotonic() > self._reported + _EVERY:
@@ -141,18 +171,27 @@ class ReportedRun(TraceRun):
         """Note a sample that is read."""
         self._entered.add(key, shard)
 
+    def _follow(self, index: int, key: str) -> None:
+        """Count a sample that a stage yields more often than it got it. A key that a stage has made is none that it got."""
+        held, taken = self._held.get(index, {}), self._held.setdefault(index + 1, {})
+        if key in held:
+            cast("ReportedStage", self.seen[index]).again += held[key] < 1
+            held[key] = max(0, held[key] - 1)
+        if key in taken or len(taken) < _MOST_FOLLOWED:
+            taken[key] = taken.get(key, 0) + 1
+
     def _left_out(self, index: int) -> None:
         """Note that a stage asks for another sample although it has not yielded the one before."""
         if (sample := self._in_hand.pop(index, None)) is not None:
             seen = cast("ReportedStage", self.seen[index])
             seen.losses.setdefault("", LostSamples("", seen.line, *sample)).count += 1
 
-    def came_out(self, item: object) -> None:
+    def delivers(self, item: object) -> None:
         """Note an element that the user's code would get."""
         keys = keys_in(item, self.request.keys)
         shard = item.get("__url__", "") if isinstance(item, dict) else ""
         for key in keys:
-            self._came.add(key, shard if isinstance(shard, str) else "")
+            self._delivered.add(key, shard if isinstance(shard, str) else "")
         if not keys:
             self.without_key += 1
             self.perhaps_batches += may_be_batch(item)
@@ -203,6 +242,7 @@ class ReportedRun(TraceRun):
                 self.stopped_early(),
                 bool(self.chain.urls),
                 self.chain.endless,
+                self.request.pass_limit.never_ends,
                 self.without_key,
                 self.perhaps_batches,
             ),

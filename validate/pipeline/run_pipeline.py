@@ -22,6 +22,7 @@ from .run_reports import (
     MAIN,
     STACKS_SIGNAL,
     Fault,
+    Limit,
     ProcessReport,
     ReportedStage,
     RunRequest,
@@ -51,8 +52,8 @@ class ObservedRun:
     seconds: float = 0.0
 
     @property
-    def limit(self) -> str:
-        """Why its input ended: "samples", "time", ...; "" if it ended by itself."""
+    def limit(self) -> Limit:
+        """Why its input ended; "" if it ended by itself."""
         return next((each.limit for each in reversed(self.reports) if each.limit), "")
 
 

@@ -20,6 +20,7 @@ from ..tracing.pipeline_steps import take_apart
 from .iterables import Items, is_map_style, is_ray
 from .load_pipeline import PipelineError, build, check_made, failure_text, find
 from .measured_loaders import MeasuredLoaders
+from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
 from .run_reports import MAIN, Position, RunRequest, note_opened
 from .user_process import bound_memory, forget_ranks, start_ray
@@ -44,6 +45,8 @@ def serve(spec: str) -> None:
         built = _built(spec, made_by, request)
         send(line, "")
         request = replace(request, calls=_calls_in(made_by))
+        if request.held is not None:
+            request = replace(request, pass_limit=PassLimit.of(built, request.held))
         _run(built, request, position, time.monotonic() + request.seconds)
     except (PipelineError, TypeError) as error:
         send(line, str(error))
@@ -54,7 +57,7 @@ def serve(spec: str) -> None:
 
 def _built(spec: str, made_by: object, request: RunRequest) -> object:
     try:
-        built, _ = build(made_by, request.urls)
+        built = build(made_by, request.urls)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         where = line_of(error)
         cause = "; ".join(filter(None, [failure_text(error, "called"), _elsewhere(machine_fault(error))]))
@@ -101,7 +104,7 @@ def _run(pipeline: object, request: RunRequest, position: Position, until: float
     try:
         with run.listens():
             for item in run.assemble():
-                run.came_out(item)
+                run.delivers(item)
     except Stopped:
         pass
     except BaseException as error:  # noqa: BLE001 - the user's code may raise anything

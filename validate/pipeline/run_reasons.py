@@ -23,15 +23,15 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         yield _loss(seen, each)
     shown_by_keys = seen.limited and seen.read is None
     if (seen.ended_by == "itself" or shown_by_keys) and (missing := _missing(seen)) > 0:
-        yield _never_came(seen, missing)
-    if seen.cut:
+        yield _unread_or_dropped(seen, missing)
+    if seen.in_buffers:
         text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
-        yield Reason("incomplete", seen.cut, f"{seen.cut:,} of {seen.total:,} samples: {text}")
+        yield Reason("incomplete", seen.in_buffers, f"{seen.in_buffers:,} of {seen.total:,} samples: {text}")
     if seen.repeated or seen.draws:
-        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_that_came(seen):,} had come before"
+        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_with_repeats(seen):,} had come before"
         yield Reason("repeated", 0, text + _why_again(seen))
     for stage in seen.stages:
-        if stage.taken_kind == stage.kind == "sample" and stage.out > stage.taken:
+        if stage.multiplies:
             several = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
             text = f"{several}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
             yield Reason("several", 0, text)
@@ -48,7 +48,7 @@ def _end(seen: Observation, fault: Fault) -> Reason:
         text = f"{stage} raises an exception, which ends the run{_in_brackets(fault.error, fault.line)}"
     if fault.key:
         text += f", at {_sample(fault.key, fault.shard)}"
-    shard = fault.shard if fault.shard in seen.request.urls else None
+    shard = fault.shard if fault.shard in seen.urls else None
     return Reason("hang" if seen.ended_by == "hang" else "crash", 0, text, shard, fault.key or None)
 
 
@@ -96,20 +96,20 @@ def _why_again(seen: Observation) -> str:
     return f"; it has {workers:,} workers, which may read the same samples" if workers > 1 else ""
 
 
-def _all_that_came(seen: Observation) -> int:
+def _all_with_repeats(seen: Observation) -> int:
     """Return the number of samples among which there are repeats."""
-    return seen.keys.entered.total() or len(seen.keys.came)
+    return seen.keys.entered.total() or len(seen.keys.delivered)
 
 
-def _never_came(seen: Observation, count: int) -> Reason:
+def _unread_or_dropped(seen: Observation, count: int) -> Reason:
     """Return why samples did not even enter, or did not come out of code that has no stages."""
     head = f"{count:,} of {seen.total:,} samples: "
     scope = seen.summary().scope
     if early := seen.stopped_early:
-        text = f"the pipeline ends after {how_many(seen.came, 'sample')} ({scope}): {early.name} stops before its input does"
+        text = f"the pipeline ends after {how_many(seen.delivered, 'sample')} ({scope}): {early.name} stops before its input does"
         return Reason("ends", count, head + text)
     if seen.read is not None and not seen.stages[-1].ended:
-        text = f"the pipeline ends after {how_many(seen.came, 'sample')} ({scope}), such as by with_epoch"
+        text = f"the pipeline ends after {how_many(seen.delivered, 'sample')} ({scope}), such as by with_epoch"
         return Reason("ends", count, head + text)
     unopened = [shard for shard in seen.evidence.shards if shard.url not in seen.opened]
     if seen.ended_by == "itself" and seen.opened and 0 < count <= sum(shard.samples for shard in unopened):

@@ -19,9 +19,11 @@ from typing import Literal, NamedTuple
 
 from wdsflow.engines.peer import Note
 
-from ..tracing.meter import Kind, Reason, SeenStage
+from ..tracing.meter import InputEnd, Kind, SeenStage
+from .pass_limit import PassLimit
 
-Limit = Reason | Literal["empty-passes"]  # the pipeline begins again and again, without output
+# "passes": the pipeline reads the shards again and again; "empty-passes": the same, without output.
+Limit = InputEnd | Literal["passes", "empty-passes"]
 _KEY_BYTES = 1000
 _OPENED = "opened"  # file
 _COUNTS_AT = 2048  # bytes: after the last step
@@ -40,12 +42,14 @@ class RunRequest:
 
     urls: tuple[str, ...]
     folder: str  # for the reports
-    samples: int = 10_000  # then the input ends
+    samples: float = math.inf  # then the input ends
     seconds: float = math.inf  # then the input ends
+    held: int | None = None  # samples of the shards; None: they may be read again and again
     keys: frozenset[str] = frozenset()  # of the samples in the shards; empty if there are too many
     calls: Mapping[str, str] = field(
         default_factory=dict
     )  # name of a function -> the only line of the user that calls it
+    pass_limit: PassLimit = field(default_factory=PassLimit)
 
 
 @dataclass(slots=True)
@@ -68,14 +72,21 @@ class ReportedStage(SeenStage):
     line: str = ""  # where the code of the user begins
     unclear: int = 0  # batches of which the number of samples is unknown
     is_loader: bool = False
-    again: int = 0  # elements with the key of the one before
+    again: int = 0  # elements with the key of a sample that it had yielded before
 
     @property
     def lost(self) -> int:
         """Samples that were consumed and not yielded, also if all batches are empty."""
         if self.kind == "batch" and self.taken_kind == "sample" and self.batch and not self.unclear:
             return max(0, self.taken - self.rows)
+        if self.kind == self.taken_kind == "sample":
+            return max(0, self.taken - (self.out - self.again))
         return super().lost
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it made several elements of one sample."""
+        return self.kind == self.taken_kind == "sample" and (self.out > self.taken or self.again > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,7 @@ class ProcessReport:
     ended_first: int  # the stage that ended although its input had not; -1 if none
     draws_shards: bool  # with replacement
     repeats: bool  # as often as an epoch needs
+    never_ends: bool  # the object of the user says so
     without_key: int  # elements that came out, in which no key of a sample is visible
     perhaps_batches: int  # of these, elements that may hold several samples
 
@@ -202,12 +214,12 @@ def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
         paths = set((folder / _OPENED).read_text("utf-8", "surrogateescape").splitlines())
     except FileNotFoundError:
         paths = set()
-    named = {shard for kind in ("entered", "came") for shard, _ in read_keys(folder, kind)}
+    named = {shard for kind in ("entered", "delivered") for shard, _ in read_keys(folder, kind)}
     return {url for url in urls if url in named or os.path.realpath(url) in paths}
 
 
 def read_keys(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield shard and key of each sample in the lists of one kind: "entered" or "came"."""
+    """Yield shard and key of each sample in the lists of one kind: "entered" or "delivered"."""
     for path in sorted(folder.glob(f"*.{kind}")):
         with path.open(encoding="utf-8") as lines:
             for line in lines:

@@ -71,7 +71,7 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "least": verdict.usable if verdict.least is None else verdict.least,
         "note": verdict.note,
         "run": None if verdict.run is None else _run(verdict.run),
-        "funnel": asdict(verdict.funnel),
+        "funnel": None if verdict.funnel is None else asdict(verdict.funnel),
         "lost": dict(verdict.lost),
         "level": report.level,
         "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
@@ -81,7 +81,7 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
 
 def _run(run: PipelineRun) -> dict[str, object]:
     return {
-        **picked(run, "ended_by read came repeated shards of_shards"),
+        **picked(run, "ended_by read delivered repeated shards of_shards"),
         "stages": [
             {
                 **picked(stage, "number title"),

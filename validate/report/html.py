@@ -200,6 +200,7 @@ def _funnel(verdict: Verdict) -> Iterator[dict[str, object]]:
         most = max((stage.out for stage in verdict.run.stages), default=1)
         for stage in verdict.run.stages:
             yield _bar(plain(f"left {stage.name}"), stage.out, stage.out / max(1, most))
+    if verdict.funnel is None:
         return
     funnel = verdict.funnel
     steps = [(f"samples, of {how_many(funnel.members, 'file')}", funnel.samples)]

@@ -11,7 +11,7 @@ from ..finding import Finding
 from ..forecast.forecast import sentences
 from ..tracing.trace import table
 from ..verdicts.pipeline_run import PipelineRun
-from ..verdicts.verdict import Outcome, Verdict
+from ..verdicts.verdict import Funnel, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of, steps
 
@@ -143,9 +143,9 @@ def _verdicts(report: "Report", writer: Writer) -> None:
             writer.line(f"and {how_many(len(reasons) - SHOWN, 'more reason')}", indent=4)
         if meaning := consequence(verdict):
             writer.line((meaning, "italic"), indent=4)
-        if verdict.run is None:
-            writer.line((_funnel(verdict), "dim"), indent=4, hang=2)
-        elif verdict.run.stages:
+        if verdict.funnel is not None:
+            writer.line((_funnel(verdict, verdict.funnel), "dim"), indent=4, hang=2)
+        if verdict.run is not None and verdict.run.stages:
             for row in table(verdict.run.stages, writer.console.width - 4):
                 writer.row(row.rstrip(), indent=4, style="dim")
     if report.errors and report.verdicts and all(verdict.outcome == "trains" for verdict in report.verdicts):
@@ -206,19 +206,19 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
 def _observed(verdict: Verdict, run: PipelineRun) -> tuple[str, list[str]]:
     """Return the numbers of a run, which are about what it read, and the reasons."""
     reasons = [plain(reason.message) for reason in verdict.reasons]
-    came = "reach a batch" if verdict.outcome in ("trains", "loses") else "came out"
+    fate = "reach a batch" if verdict.outcome in ("trains", "loses") else "came out"
     if verdict.outcome == "not judged":
-        return f"{how_many(run.came, 'element')} came out ({run.scope} opened)", reasons
+        return f"{how_many(run.delivered, 'element')} came out ({run.scope} opened)", reasons
     if run.read is None and not run.whole and verdict.outcome not in ("trains", "loses"):
-        return f"{how_many(run.came, 'sample')} came out ({run.scope} opened)", reasons
+        return f"{how_many(run.delivered, 'sample')} came out ({run.scope} opened)", reasons
     samples = how_many(verdict.samples, "sample")
     if not run.whole or (run.repeated and verdict.samples == run.read):
         samples = f"the {samples} read ({run.scope})"
-    return f"{verdict.usable:,} of {samples} {came}", reasons
+    return f"{verdict.usable:,} of {samples} {fate}", reasons
 
 
-def _funnel(verdict: Verdict) -> str:
-    funnel, one = verdict.funnel, verdict.funnel.samples == 1
+def _funnel(verdict: Verdict, funnel: Funnel) -> str:
+    one = funnel.samples == 1
     grouped = "" if funnel.samples == verdict.samples else " in the reader's grouping"
     steps = [
         (funnel.members, "member" if funnel.members == 1 else "members"),

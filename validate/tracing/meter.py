@@ -9,11 +9,11 @@ from typing import Literal, NoReturn
 
 from wdsflow.text.shell import escape
 
-from .errors import error_text, line_of
+from .errors import error_text
 from .pipeline_steps import Call, Chain
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
-Reason = Literal["", "samples", "time", "asks-ended-source", "pass"]
+InputEnd = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
 _SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # items that webdataset passes from shard list to tar reader
 _MAX_FIELDS = 64
@@ -40,7 +40,6 @@ class StageTrace:
     errors: int = 0  # swallowed by its handler
     error_types: dict[str, int] = field(default_factory=dict)  # the same, by the name of the exception
     first_error: str = ""
-    error_line: str = ""  # "train.py:31": of the user's code, if it passed through any
     error_key: str = ""
     error_shard: str = ""
     ended_stream: bool = False  # a handler returned False: the stage stopped before its input ended
@@ -89,7 +88,7 @@ class TraceRun:
         self.unread = set(chain.urls)
         self.owner = -1  # the stage whose code runs now
         self.first = len(chain.steps)  # the first stage that yields samples
-        self.reason: Reason = ""
+        self.reason: InputEnd = ""
         self.stopping = False
         self.refused = 0
         self.raised: tuple[int, BaseException] | None = None
@@ -119,7 +118,7 @@ class TraceRun:
         """Return the number of samples in a batch that stage ``index`` yields; 0 if unknown."""
         return rows_in(batch)
 
-    def input_ends(self, index: int) -> Reason:
+    def input_ends(self, index: int) -> InputEnd:
         """Return why stage ``index`` yields no further item; "" if it goes on."""
         seen = self.seen[index]
         if index == self.first and seen.out >= self.samples:
@@ -150,7 +149,7 @@ class TraceRun:
         seen.error_types[name] = seen.error_types.get(name, 0) + 1
         seen.ended_stream |= not goes_on
         if seen.errors == 1:
-            seen.first_error, seen.error_line = error_text(error), line_of(error)
+            seen.first_error = error_text(error)
             seen.error_key, seen.error_shard = self.place(index)
 
     def stopped_early(self) -> int:

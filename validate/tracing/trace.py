@@ -3,7 +3,6 @@
 import contextvars
 import ctypes
 import logging
-import math
 import threading
 import time
 import warnings
@@ -16,8 +15,8 @@ from .errors import error_text
 from .meter import Meter, StageTrace, Stopped, TraceRun, metered
 from .pipeline_steps import same_random_state, take_apart
 
-Ending = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
-_HOW: dict[Ending, str] = {
+TraceEnd = Literal["pass", "samples", "time", "blocked", "raised", "asks-ended-source"]
+_HOW: dict[TraceEnd, str] = {
     "pass": "one full pass over the source",
     "samples": "ended by the trace after enough samples",
     "time": "ended by the time limit",
@@ -29,7 +28,7 @@ class Trace:
     """The samples in a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
 
     verdict: str
-    ending: Ending  # why the run ended: one full pass, enough samples, time, ...
+    ending: TraceEnd  # why the run ended: one full pass, enough samples, time, ...
     stages: tuple[StageTrace, ...]
     seconds: float
     ok: bool  # it yielded output, and no stage raised, blocked or dropped everything
@@ -87,7 +86,7 @@ def where(key: str, shard: str) -> str:
 _MOST = 8  # fields in the message
 
 
-def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
+def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd) -> str:
     """Return the verdict: the stage that stops the pipeline, the largest loss, or that nothing is lost."""
     if ending == "blocked":
         index, waited = run.blocked or (-1, 0.0)
@@ -120,7 +119,7 @@ def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str
     return f"{what}: {count:,} samples, {len(stages)} stages; {slowest.name} takes {share:.0%} of the time"
 
 
-def _loss(stage: StageTrace, run: TraceRun, ending: Ending) -> int:
+def _loss(stage: StageTrace, run: TraceRun, ending: TraceEnd) -> int:
     """Return the losses of a stage, without items still in it because the trace ended early."""
     if stage.kind == "batch" and stage.taken_kind == "sample":
         return stage.lost if ending == "pass" and stage.lost >= stage.batch else 0
@@ -145,7 +144,7 @@ def _drops(stage: StageTrace) -> str:
     return text
 
 
-def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: Ending) -> str:
+def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd) -> str:
     culprit = next((stage for stage in reversed(stages) if stage.taken), stages[0])
     if ending == "time" and not run.drained:
         return f"{culprit.name} took {culprit.taken:,} items and gave none before time was up"
@@ -203,16 +202,13 @@ def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace
     if samples < 1 or seconds <= 0:
         raise ValueError("samples and seconds must be positive")
     with same_random_state():
-        return observe(TraceRun(take_apart(pipeline), samples, seconds))
+        return _observe(TraceRun(take_apart(pipeline), samples, seconds))
 
 
-def observe(run: TraceRun, patience: float = math.inf) -> Trace:
-    """Run a chain in a thread, within its time limit, and return the counts of its meters.
-
-    It also ends if no item passes any stage for ``patience`` seconds.
-    """
+def _observe(run: TraceRun) -> Trace:
+    """Run a chain in a thread, within its time limit, and return the counts of its meters."""
     context = contextvars.copy_context()
-    endings: list[Ending] = []
+    endings: list[TraceEnd] = []
 
     def drive() -> None:
         meters: list[Meter] = []
@@ -224,9 +220,7 @@ def observe(run: TraceRun, patience: float = math.inf) -> Trace:
     with listening(run, thread):
         try:
             thread.start()
-            thread.join(min(patience, run.seconds + _GRACE))
-            while patience < run.seconds and thread.is_alive() and (idle := time.monotonic() - run.since) < patience:
-                thread.join(patience - idle)
+            thread.join(run.seconds + _GRACE)
             if thread.is_alive() and not endings:  # slow closing does not affect the verdict
                 run.blocked = (run.owner, time.monotonic() - run.since)
                 # Ends a stage that computes without output, but not one that waits for input.
@@ -283,7 +277,7 @@ def listening(run: TraceRun, thread: threading.Thread) -> Iterator[None]:
             warnings.showwarning = show
 
 
-def _drive(run: TraceRun, meters: list[Meter]) -> Ending:
+def _drive(run: TraceRun, meters: list[Meter]) -> TraceEnd:
     """Build the chain with a meter after each stage and read from it."""
     try:
         for index in range(len(run.chain.steps)):
@@ -311,7 +305,7 @@ def _close(meters: list[Meter]) -> None:
             continue
 
 
-def _summary(run: TraceRun, ending: Ending) -> Trace:
+def _summary(run: TraceRun, ending: TraceEnd) -> Trace:
     stages: list[StageTrace] = []
     blocked, waited = run.blocked or (-1, 0.0)
     for index, seen in enumerate(run.seen[:-1]):

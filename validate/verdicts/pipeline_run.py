@@ -16,7 +16,7 @@ class PipelineRun:
 
     ended_by: Ending  # the pipeline itself, a limit of the run, or a fault
     read: int | None  # samples that entered, each as often as it did; None: not visible
-    came: int  # samples that came out, or elements if it is not visible how many samples these hold
+    delivered: int  # samples that came out, or elements if it is not visible how many samples these hold
     repeated: int | None  # samples that were read, or came out, again; None: not visible
     shards: int | None  # that were opened; None: not visible
     of_shards: int

@@ -55,7 +55,7 @@ class Verdict:
     samples: int  # keys in the shards, plus samples that the reader splits off from a run of one key
     usable: int
     reasons: tuple[Reason, ...]
-    funnel: Funnel
+    funnel: Funnel | None  # None: of the user's own pipeline, of which ``run`` has the counts
     exact: bool  # False if the level could not know (names, headers)
     note: str = ""  # limits of the level, and assumptions
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them

@@ -62,7 +62,7 @@ def repeats_without_end(urls):
 
 
 def resampled(urls):
-    return wds.WebDataset(urls, resampled=True).to_tuple("jpg").with_epoch(100)
+    return wds.WebDataset(urls, resampled=True, shardshuffle=False).to_tuple("jpg").with_epoch(600)
 
 
 def ends_early(urls):
@@ -107,12 +107,6 @@ def repeats_nothing(urls):
 
 def loader_of_pairs(urls):
     return torch.utils.data.DataLoader(Pairs(urls), batch_size=6, shuffle=True, num_workers=2)
-
-
-def loader_with_replacement(urls):
-    data = Pairs(urls)
-    sampler = torch.utils.data.RandomSampler(data, replacement=True, num_samples=80)
-    return torch.utils.data.DataLoader(data, batch_size=8, sampler=sampler)
 
 
 def loader_without_split(urls):
@@ -180,3 +174,54 @@ def streaming(urls):
 
 
 elsewhere = samples_of(["elsewhere.tar"])
+
+
+def one_worker_reads_all(urls):
+    """Of four workers, those without a shard read nothing."""
+    stages = wds.SimpleShardList(urls), wds.split_by_worker, wds.tarfile_to_samples(), wds.to_tuple("__key__", "jpg")
+    return torch.utils.data.DataLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=4)
+
+
+def loader_that_repeats(urls):
+    stages = wds.SimpleShardList(urls), wds.split_by_worker, wds.tarfile_to_samples(), wds.to_tuple("__key__", "jpg")
+    return wds.WebLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=2).repeat()
+
+
+def resampled_nothing(urls):
+    return wds.WebDataset(urls, resampled=True, shardshuffle=False).select(lambda sample: False).with_epoch(10)
+
+
+def raises_in_the_fourth_pass(urls):
+    passes = itertools.count()
+
+    def late(source):
+        begun = next(passes)
+        for sample in source:
+            if begun == 3:
+                raise ValueError("late")
+            yield sample
+
+    return samples_of(urls).to_tuple("jpg").compose(late).repeat(5)
+
+
+def twice_in_shuffled_batches(urls):
+    def twice(source):
+        for sample in source:
+            yield sample
+            yield sample
+
+    return samples_of(urls).compose(twice).shuffle(10).to_tuple("__key__", "jpg").batched(8)
+
+
+def others_instead(urls):
+    """Of each four samples, two are left out, and the other two come twice, not one after the other."""
+
+    def instead(source):
+        while some := list(itertools.islice(source, 4)):
+            yield from some[:2] * 2
+
+    return samples_of(urls).compose(instead)
+
+
+def others_instead_without_keys(urls):
+    return others_instead(urls).to_tuple("jpg").batched(4)

@@ -58,10 +58,10 @@ def differences(name: str, seeds: range, folder: Path, *, module: str = "user_pi
                         yield f"seed {seed}: {came}, {error}"
                     continue
                 assert verdict.run is not None
-                said = f"{verdict.outcome}, {verdict.run.came} came, {verdict.usable} of {verdict.samples}"
+                said = f"{verdict.outcome}, {verdict.run.delivered} came out, {verdict.usable} of {verdict.samples}"
                 if bool(came["error"]) != (verdict.outcome == "crashes"):
                     yield f"seed {seed}: {came}, but {said}"
-                elif verdict.outcome not in ("crashes", "not judged") and verdict.run.came != came["count"]:
+                elif verdict.outcome not in ("crashes", "not judged") and verdict.run.delivered != came["count"]:
                     yield f"seed {seed}: {came}, but {said}: {verdict.reasons}"
                 elif verdict.outcome == "trains" and came["count"] < 0.95 * evidence.samples:
                     yield f"seed {seed}: {came} of {evidence.samples}, but {said}"

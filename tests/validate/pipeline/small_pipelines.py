@@ -71,3 +71,14 @@ def slow(urls):
 
 def splits(urls):
     return {"train": read(urls), "test": read(urls)}
+
+
+def endless(urls):
+    while True:
+        yield from captions(urls)
+
+
+def raises_in_the_fourth_pass(urls):
+    for _ in range(3):
+        yield from read(urls)
+    raise ValueError("late")

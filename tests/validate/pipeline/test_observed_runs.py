@@ -62,11 +62,23 @@ EXPECTED = {
     "first_shard_only": Expected("loses", "itself", 10, 40, None, "30 of 40 samples: the pipeline never opens 3 shards", 30, 1),
     "crops": Expected("not judged", "itself", 40, 40, 40, "stage twice made 40 elements of 40 samples: which samples are among them is not visible"),
     "own_batches": Expected("not judged", "itself", 10, 40, 40, "10 elements came out, each of which may be a batch of any size"),
+    "twice_in_shuffled_batches": Expected("trains", "itself", 40, 40, 40, "stage twice makes 80 elements of 40 samples"),
+    "others_instead": Expected("loses", "itself", 20, 40, 40, "20 of 40 samples: stage instead leaves them out (observed_pipelines.py:"),
+    "others_instead_without_keys": Expected("not judged", "itself", 40, 40, 40, "stage instead made 40 elements of 40 samples"),
     "large_batches": Expected("loses", "itself", 0, 40, 40, "40 of 40 samples: stage batched(512, partial=False) gets 40 samples, too few for one batch"),
     "whole": Expected("trains", "itself", 40, 40, 40),
     "streaming": Expected("loses", "itself", 36, 40, None, "the first: sample 000009 of 0.tar", key="000009"),
 }  # fmt: skip
-QUICK = ("raises", "loses_by_select", "hangs", "repeats_twice", "web_loader", "loader_of_pairs", "keyed_generator")
+QUICK = (
+    "raises",
+    "loses_by_select",
+    "hangs",
+    "repeats_twice",
+    "web_loader",
+    "loader_of_pairs",
+    "keyed_generator",
+    "others_instead",
+)
 
 
 if not webdataset.__version__.startswith("0."):  # it ends a pipeline that repeats after a pass without output
@@ -142,7 +154,7 @@ def test_what_code_without_stages_leaves_out_is_not_visible_before_its_end(tmp_p
     verdict = judged("small_pipelines", "captions", forty(tmp_path), RunLimits(samples=20))
 
     assert verdict.run is not None
-    assert (verdict.outcome, verdict.run.came, verdict.run.ended_by) == ("not judged", 20, "samples")
+    assert (verdict.outcome, verdict.run.delivered, verdict.run.ended_by) == ("not judged", 20, "samples")
     assert "how many samples it leaves out is visible only at its end" in verdict.reasons[0].message
 
 

@@ -32,7 +32,7 @@ def test_a_run_is_in_every_report_next_to_the_verdicts_on_readers(tmp_path: Path
     verdict = json.loads(render(report, "json"))["verdicts"][-1]
     assert (verdict["samples"], verdict["usable"]) == (40, 36)
     ran = verdict["run"]
-    assert (ran["ended_by"], ran["read"], ran["came"], ran["shards"]) == ("itself", None, 36, 4)
+    assert (ran["ended_by"], ran["read"], ran["delivered"], ran["shards"]) == ("itself", None, 36, 4)
     assert [(stage["title"], stage["out"]) for stage in ran["stages"]] == [("captions", 36)]
 
 

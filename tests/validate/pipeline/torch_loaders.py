@@ -39,10 +39,6 @@ def decode(sample):
     return sample["__key__"], sample["png"], sample["txt"]
 
 
-def shuffled_by(seed):
-    return wds.detshuffle(100, seed=seed)
-
-
 # --- webdataset ---
 
 

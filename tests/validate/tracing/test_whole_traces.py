@@ -129,7 +129,6 @@ def told(found: Trace) -> Iterator[str]:
     for stage in found.stages:
         values = {each.name: getattr(stage, each.name) for each in fields(stage)}
         assert values.pop("seconds") >= 0
-        values["error_line"] = values["error_line"].rpartition("/")[2].partition(":")[0]
         head = (
             f"{values.pop('number')} {values.pop('title')}: {values.pop('taken')} {values.pop('out')} lost {stage.lost}"
         )

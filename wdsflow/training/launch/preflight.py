@@ -224,7 +224,8 @@ def _result(
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     if wrong:
-        verdict = replace(verdict, usable=0, funnel=replace(verdict.funnel, decoded=0, usable=0))
+        funnel = None if verdict.funnel is None else replace(verdict.funnel, decoded=0, usable=0)
+        verdict = replace(verdict, usable=0, funnel=funnel)
         report = replace(report, verdicts=[verdict])
     summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:

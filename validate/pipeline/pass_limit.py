@@ -1,0 +1,62 @@
+"""After how many samples a pipeline is ended that reads the shards again and again."""
+
+import math
+from dataclasses import dataclass
+
+from ..tracing.pipeline_steps import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
+
+_ENDLESS = 3  # passes over the shards, of a pipeline whose object says that it never ends
+_UNKNOWN = 10  # of one that may end: its own code may read several times
+
+
+@dataclass(frozen=True, slots=True)
+class PassLimit:
+    """The number of samples after which a pipeline that has not ended is ended."""
+
+    samples: float = math.inf
+    until_output: float = math.inf  # the same, as long as nothing has come out
+    never_ends: bool = False  # its object says so
+
+    @classmethod
+    def of(cls, pipeline: object, samples: int) -> "PassLimit":
+        """Return the limit for a pipeline over shards with some samples."""
+        never_ends = _never_ends(pipeline)
+        passes = _ENDLESS if never_ends else _most_passes(pipeline)
+        return cls(passes * samples, _ENDLESS * samples if math.isinf(passes) else math.inf, never_ends)
+
+
+def _never_ends(pipeline: object) -> bool:
+    """Return whether a pipeline repeats or draws shards without end, and nothing after that can end it."""
+    pipeline = getattr(pipeline, "dataloader", pipeline)
+    if is_loader(pipeline):
+        return _never_ends(pipeline.dataset)
+    if not is_pipeline(pipeline):
+        return draws_shards(pipeline)
+    if _has_epoch(pipeline):
+        return False
+    source, *stages = pipeline.pipeline
+    return repetition(pipeline)[0] or (_never_ends(source) and not any(map(_may_end, stages)))
+
+
+def _may_end(stage: object) -> bool:
+    """Return whether a stage may end before its input: such as ``slice``, or one of the user's own."""
+    function = getattr(stage, "f", stage)
+    return bare_name(stage) == "slice" or not module_of(function).startswith("webdataset.")
+
+
+def _most_passes(pipeline: object) -> float:
+    """Return how often a pipeline that may end can read the shards; infinity if it ends after a number of elements."""
+    pipeline = getattr(pipeline, "dataloader", pipeline)
+    if is_loader(pipeline):
+        return max(1, pipeline.num_workers) * _most_passes(pipeline.dataset)
+    if not is_pipeline(pipeline):
+        return _UNKNOWN
+    if _has_epoch(pipeline):
+        return math.inf
+    rounds = 1 if repetition(pipeline)[0] else getattr(pipeline, "repetitions", 1)
+    return rounds * _most_passes(pipeline.pipeline[0])
+
+
+def _has_epoch(pipeline: object) -> bool:
+    """Return whether a pipeline ends after a number of elements, as ``with_epoch(1000)`` does."""
+    return getattr(pipeline, "repetitions", 1) != 1 and getattr(pipeline, "nsamples", -1) > 0
