@@ -191,6 +191,11 @@ def resampled_nothing(urls):
     return wds.WebDataset(urls, resampled=True, shardshuffle=False).select(lambda sample: False).with_epoch(10)
 
 
+def resampled_batches(urls):
+    dataset = wds.WebDataset(urls, resampled=True, shardshuffle=False).to_tuple("__key__", "jpg")
+    return dataset.batched(512, partial=False).with_epoch(2)
+
+
 def raises_in_the_fourth_pass(urls):
     passes = itertools.count()
 

@@ -116,6 +116,15 @@ def test_what_repeats_is_read_to_its_end_if_it_has_one(name: str, read: int, sai
 
 @pytest.mark.deep
 @pytest.mark.webdataset
+def test_a_batch_that_is_larger_than_what_was_read_does_not_stall(tmp_path: Path) -> None:
+    verdict = judged("observed_pipelines", "resampled_batches", forty(tmp_path), WHOLE)
+
+    assert verdict.outcome == "not judged"
+    assert "120 samples are too few for one batch of stage" in verdict.reasons[0].message
+
+
+@pytest.mark.deep
+@pytest.mark.webdataset
 def test_an_epoch_into_which_no_sample_comes_stalls(tmp_path: Path) -> None:
     verdict = judged("observed_pipelines", "resampled_nothing", forty(tmp_path), WHOLE)
 
