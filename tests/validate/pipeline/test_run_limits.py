@@ -52,6 +52,14 @@ def test_processes_of_one_kind_count_together(tmp_path: Path) -> None:
     assert one.of(MAIN) == (0, 0)
 
 
+@pytest.mark.webdataset
+def test_losses_count_even_if_a_worker_begins_when_others_have_read_all(tmp_path: Path) -> None:
+    verdict = judged("observed_pipelines", "late_worker", forty(tmp_path), RunLimits(samples=20))
+
+    assert (verdict.outcome, verdict.usable, verdict.samples) == ("loses", 18, 20)
+    assert [(reason.slug, reason.count) for reason in verdict.reasons] == [("dropped", 2)]
+
+
 def test_a_limit_of_samples_is_one_even_if_it_is_three_passes(tmp_path: Path) -> None:
     verdict = judged("small_pipelines", "endless", [write(tmp_path / "0.tar", 10)], RunLimits(samples=30))
 
