@@ -123,10 +123,13 @@ def _unclear(seen: Observation) -> str:
 
 
 def _too_few(seen: Observation) -> str:
-    stage = next((each for each in seen.stages if each.batch > max(1, each.taken)), None)
-    if stage is None or seen.ended_by != "samples":
+    """Return which stage gave no batch because a limit ended the run before one was full; "" if none."""
+    workers = sum(report is not seen.main for report in seen.run.reports) or 1
+    waiting = (stage for stage in seen.stages if not stage.out and 0 < stage.taken < stage.batch * workers)
+    stage = next(waiting, None)
+    if stage is None or seen.ended_by not in ("samples", "passes"):
         return ""
-    return f"{how_many(stage.taken, 'sample')} are too few for one batch of {stage.name}: raise --samples"
+    return f"{how_many(stage.taken, 'sample')} are too few for one batch of {stage.name}: read more with --samples"
 
 
 def _uncounted(seen: Observation) -> str:

@@ -60,7 +60,7 @@ class ReportedRun(TraceRun):
         self.fault: Fault | None = None
         self._limit: Limit = ""
         self._counts = SampleCounts(self.folder)
-        self._counted = 0
+        self._counted = 0  # samples that this process has added to them
         self.passes = self.without_key = self.perhaps_batches = 0
         if len(chain.steps) == 1:
             self.first = 0  # whatever it yields, it has no shards
@@ -102,6 +102,9 @@ class ReportedRun(TraceRun):
         # The workers of a loader may have read enough, although this process did not get as many samples.
         self._limit = self._limit or self._limit_of(DATASET)
         if self._limit or self.reason:
+            if self.passes == 1:  # other workers have read all: no stage of this one holds a sample
+                for seen in self.seen:
+                    seen.ended = True
             self.refuse()
 
     def names_shard(self, text: str) -> bool:
@@ -133,10 +136,11 @@ class ReportedRun(TraceRun):
     def _limit_of(self, place: str) -> Limit:
         """Return the limit that processes of one kind have reached together; "" if none."""
         read, delivered = self._counts.of(place)
-        passes = self.request.pass_limit
         if read >= self.request.samples:
             return "samples"
-        return "passes" if read >= (passes.samples if delivered else min(passes.samples, passes.until_output)) else ""
+        passes = self.request.pass_limit
+        most = passes.samples if delivered else min(passes.samples, passes.until_output)
+        return "passes" if read >= most else ""
 
     def _count(self, index: int) -> None:
         """Count what was read and what came out, for all processes of this kind."""

@@ -187,8 +187,31 @@ def loader_that_repeats(urls):
     return wds.WebLoader(wds.DataPipeline(*stages), batch_size=4, num_workers=2).repeat()
 
 
+def late_worker(urls):
+    """The first worker has read 20 samples before the other begins."""
+
+    def captioned(source):
+        for sample in source:
+            if "txt" in sample:
+                yield sample["__key__"], sample["txt"]
+
+    stages = wds.SimpleShardList(urls), wds.split_by_worker, wds.tarfile_to_samples(), captioned
+    return torch.utils.data.DataLoader(
+        wds.DataPipeline(*stages),
+        batch_size=4,
+        num_workers=2,
+        prefetch_factor=10,
+        worker_init_fn=lambda number: time.sleep(2 * number),
+    )
+
+
 def resampled_nothing(urls):
     return wds.WebDataset(urls, resampled=True, shardshuffle=False).select(lambda sample: False).with_epoch(10)
+
+
+def resampled_batches(urls):
+    dataset = wds.WebDataset(urls, resampled=True, shardshuffle=False).to_tuple("__key__", "jpg")
+    return dataset.batched(512, partial=False).with_epoch(2)
 
 
 def raises_in_the_fourth_pass(urls):

@@ -52,6 +52,14 @@ def test_processes_of_one_kind_count_together(tmp_path: Path) -> None:
     assert one.of(MAIN) == (0, 0)
 
 
+@pytest.mark.webdataset
+def test_losses_count_even_if_a_worker_begins_when_others_have_read_all(tmp_path: Path) -> None:
+    verdict = judged("observed_pipelines", "late_worker", forty(tmp_path), RunLimits(samples=20))
+
+    assert (verdict.outcome, verdict.usable, verdict.samples) == ("loses", 18, 20)
+    assert [(reason.slug, reason.count) for reason in verdict.reasons] == [("dropped", 2)]
+
+
 def test_a_limit_of_samples_is_one_even_if_it_is_three_passes(tmp_path: Path) -> None:
     verdict = judged("small_pipelines", "endless", [write(tmp_path / "0.tar", 10)], RunLimits(samples=30))
 
@@ -112,6 +120,15 @@ def test_what_repeats_is_read_to_its_end_if_it_has_one(name: str, read: int, sai
     # Each worker looks at what all have read before it reads on.
     assert verdict.run.read in (read, read + 1)
     assert said.replace(str(read), str(verdict.run.read)) in verdict.note
+
+
+@pytest.mark.deep
+@pytest.mark.webdataset
+def test_a_batch_that_is_larger_than_what_was_read_does_not_stall(tmp_path: Path) -> None:
+    verdict = judged("observed_pipelines", "resampled_batches", forty(tmp_path), WHOLE)
+
+    assert verdict.outcome == "not judged"
+    assert "120 samples are too few for one batch of stage" in verdict.reasons[0].message
 
 
 @pytest.mark.deep
