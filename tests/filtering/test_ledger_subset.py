@@ -109,7 +109,7 @@ def test_a_shard_and_a_sample_that_the_ledger_does_not_know_are_errors_with_the_
         StageError, match=r"no ledger of in/new\.tar; to measure it: wdsflow measure in/new.tar -o "
     ) as caught:
         list(stage(here)(new))
-    assert pasted(str(caught.value).partition("to score it: ")[2]).status == 0
+    assert pasted(str(caught.value).partition("to measure it: ")[2]).status == 0
     strange = [{"__key__": "nobody", "__url__": "in/00000.tar"}]
     with pytest.raises(StageError, match="no sample of this key"):
         list(stage(here)(strange))

@@ -107,8 +107,8 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("scores", "minside"), 2, ["wdsflow scores min_side"]),
         (("cut", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
         (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow measure in -o in-2 --scores min_side", "--ledger in-2"]),
-        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow measure in -o scores --scores min_side", "--ledger scores"]),
-        (("cut", "in", "-o", "out"), 2, ["wdsflow measure in -o scores --scores min_side", "--where 'min_side >= 200'"]),
+        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--ledger scored-2"]),
+        (("cut", "in", "-o", "out"), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--where 'min_side >= 200'"]),
         # A ledger that does not serve.
         ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 2, ["--recipe staged/_wdsflow/run.json", "--ledger staged-2"]),
         (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),

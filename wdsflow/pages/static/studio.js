@@ -192,7 +192,7 @@
     find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider or tick a value to get a command";
     const note = find("pending");
     note.hidden = !counts[3];
-    note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.score} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";
+    note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.measure} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";
     for (const score of scores) {
       const low = end(score, "low"), high = end(score, "high");
       score.lowText.textContent = low ? `${low.strict ? ">" : "≥"} ${score.edges[low.index]}` : "off";
