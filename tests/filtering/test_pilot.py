@@ -43,3 +43,13 @@ def test_the_plan_is_shown_with_what_was_measured(tmp_path):
     assert lines[3].startswith("measured on 4 samples; on average ")
     with pytest.raises(ValueError, match="no predicate to explain"):
         measured(str(tmp_path / "in"), Recipe())
+
+
+def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):
+    write_shards(tmp_path / "in", shards=1, samples=4)
+    recipe = Recipe(where="ocr_area > 0.9 and width > 1 and not duplicate")
+    lines = explain_plan(str(tmp_path / "in"), recipe).splitlines()
+    (model,) = [line for line in lines if "ocr_area" in line]
+    assert model.count("not measured") == 2
+    assert "at most 100.0% pass all terms" in lines[-2]
+    assert lines[-1].startswith("scores by models are not measured here")

@@ -27,7 +27,7 @@ def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fa
     """Compute every score of a predicate for 500 samples of a few shards.
 
     A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
-    Decoding shared by several scores counts for the first. Raises ValueError without a predicate.
+    Scores by models are left out. Decoding shared by several scores counts for the first. Raises ValueError without a predicate.
     """
     found = expand([urls] if isinstance(urls, str) else urls).urls
     recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
@@ -35,12 +35,14 @@ def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fa
     if program.plan is None:
         raise ValueError('no predicate to explain: give --where "..."')
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
-    seconds = dict.fromkeys(program.plan.where.calls, 0.0)
+    by_model = program.model_calls
+    seconds = dict.fromkeys((call for call in program.plan.where.calls if call not in by_model), 0.0)
     rows: list[_Values] = []
     for url in chosen:
         rows += _rows(url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
     count = max(len(rows), 1)
-    return pilot_of(program.plan.where, rows, {call: cost / count for call, cost in seconds.items()})
+    costs = {call: cost / count for call, cost in seconds.items()}
+    return pilot_of(program.plan.where, rows, costs, by_model)
 
 
 def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> str:

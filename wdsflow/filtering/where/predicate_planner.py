@@ -70,12 +70,13 @@ class Pilot:
 
     ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed exactly these terms, a
     bit for each term in the order of the text; it determines the exact cost of any order. A sample passes a term that
-    is not false: an unknown term drops no sample.
+    is not false: an unknown term drops no sample. ``unmeasured``: scores that were not computed, as they need a model.
     """
 
     where: Where
     seconds: Mapping[Call, float]
     passed: Mapping[int, int]
+    unmeasured: frozenset[Call] = frozenset()
 
     @property
     def samples(self) -> int:
@@ -89,41 +90,53 @@ class Pilot:
         return there / max(self.samples, 1)
 
 
-def pilot_of(where: Where, rows: Iterable[Values], seconds: Mapping[Call, float]) -> Pilot:
-    """Return the measurements, given the values of all scores for each sample."""
-    found: Counter[int] = Counter()
+def pilot_of(
+    where: Where, rows: Iterable[Values], seconds: Mapping[Call, float], unmeasured: Iterable[Call] = ()
+) -> Pilot:
+    """Return the measurements, given the values of all measured scores for each sample."""
+    passed: Counter[int] = Counter()
     for values in rows:
-        found[sum(1 << at for at, term in enumerate(where.terms) if term.result(values) is not False)] += 1
-    return Pilot(where, dict(seconds), dict(found))
+        bits = sum(1 << number for number, term in enumerate(where.terms) if term.result(values) is not False)
+        passed[bits] += 1
+    return Pilot(where, dict(seconds), dict(passed), frozenset(unmeasured))
 
 
 _WIDEST = 60  # characters of a term
+_NOT_MEASURED = "not measured"
 
 
 def explain(plan: Plan, pilot: Pilot) -> str:
     """Return the plan as a table: one line per term, in order, and the average cost of a sample.
 
-    "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops.
+    "new scores" are those that no term above uses. "reached by" is the share of samples that no term above drops. What
+    needs a model is not measured: such a term has no numbers, and those after it are bounds.
     """
     tiers = dict(plan.where.tiers)
     rows = [["", "term", "new scores", "tier", "a sample", "passed by", "reached by"]]
     average = everything = 0.0
     above: list[Term] = []
+    at_most = ""
     for number, step in enumerate(plan.steps, 1):
         reached = pilot.reaching(above)
-        seconds = sum(pilot.seconds[call] for call in step.calls)
+        seconds = sum(pilot.seconds.get(call, 0.0) for call in step.calls)
         everything += seconds
         average += seconds * reached
         above.append(step.term)
         names = escape(", ".join(map(str, step.calls)) or "-", limit=_WIDEST)
         term = escape(str(step.term), limit=_WIDEST)
         cost = _time(seconds) if step.calls else "-"
-        shares = f"{pilot.reaching((step.term,)):.1%}", f"{reached:.1%}"
-        rows.append([str(number), term, names, _dearest(step.calls, tiers), cost, *shares])
+        passing = f"{pilot.reaching((step.term,)):.1%}"
+        reaching = f"{at_most}{reached:.1%}"
+        if not pilot.unmeasured.isdisjoint(step.term.calls):
+            cost = passing = _NOT_MEASURED
+            at_most = "at most "
+        rows.append([str(number), term, names, _dearest(step.calls, tiers), cost, passing, reaching])
     last = (
         f"measured on {pilot.samples:,} samples; on average {_time(average)} per sample,"
-        f" with every score for every sample {_time(everything)}; {pilot.reaching(above):.1%} pass all terms"
+        f" with every score for every sample {_time(everything)}; {at_most}{pilot.reaching(above):.1%} pass all terms"
     )
+    if at_most:
+        last += "\nscores by models are not measured here, and come in addition: they take most of the time of a run"
     return f"{table(rows, right={0, 4, 5, 6})}\n{last}"
 
 
