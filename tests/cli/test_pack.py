@@ -151,3 +151,22 @@ def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     assert (again.status, len(packed(tmp_path / "out"))) == (0, 4)
     done = run(["pack", "p*", "-o", "new"], tmp_path)
     assert "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new" in done.errors.replace("'", "")
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, lost):
+    command = ["pack", "t.jsonl", "-o", "out", "--samples", "2"]
+    run(command, folder)
+    before = {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()}
+    Path("img").rename("gone")
+    Path("img").mkdir()
+    for name in sorted(path.name for path in Path("gone").iterdir())[lost:]:
+        Path("gone", name).rename(Path("img", name))
+    done = run(command, folder)
+    assert (done.status, done.out) == (2, "")
+    left = {1: "2 would be left: 2 rows", 4: "none would be left: 4 rows"}[lost]
+    assert f"out holds 3 samples of an earlier run, and now {left} of a missing file" in done.errors
+    assert {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()} == before
+    (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
+    assert paste(line.partition(": ")[2], folder).status == 1
+    assert len(packed(Path("out"))) == 3 - min(lost, 3)

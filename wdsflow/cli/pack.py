@@ -48,10 +48,15 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     command is wrong, or a table cannot be read.
     """
     from wdsflow.packing import pack_shards
+    from wdsflow.packing.kept_shards import LosesSamples
 
     with inputs.folder(dry_run=request.dry_run) as folder:
-        with progress() as begin:
-            report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
+        try:
+            with progress() as begin:
+                report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
+        except LosesSamples as error:
+            error.advice.append(f"to replace them all the same: {typed.again(restart=True)}")
+            raise
         print_lines(*str(report).splitlines())
         if request.root is None and (root := _other_root(report)) is not None:
             print_lines(f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}")

@@ -14,6 +14,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.text.options import keywords
 
+from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
@@ -42,6 +43,7 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
     Raises:
         TableError: a table cannot be read, or lacks a column; nothing is written.
+        LosesSamples: files are missing from which shards in ``out`` were packed; these are kept.
         WhichColumn: it is not known which column holds images or captions.
         ValueError: arguments are invalid.
         OtherOptions: ``out`` holds shards that were packed with other options.
@@ -93,6 +95,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         report.folder, report.stale_removed = str(folder), record.stale
         if request.restart:
             record.clear()
+        else:
+            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],
