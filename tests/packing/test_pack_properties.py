@@ -49,7 +49,7 @@ def test_a_safe_key_is_a_key_for_readers_and_is_its_own_safe_key(text):
 )
 def test_a_safe_key_is_not_taken_for_a_file_of_a_system(text):
     name = f"{safe_key(text)}.jpg"
-    assert not (is_junk(safe_key(text)) or is_meta(name) or why_junk(name))
+    assert (is_junk(safe_key(text)), is_meta(name), why_junk(name)) == (False, False, "")
     assert safe_key(safe_key(text)) == safe_key(text)
 
 
@@ -57,7 +57,7 @@ def expected_samples(rows: list[Row], *, keyed: bool) -> dict[str, tuple[Row, li
     """Return the rows that become samples, and their files, by key."""
     taken: set[str] = set()
     found: dict[str, tuple[Row, list[str]]] = {}
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, 1):
         files = row["image"] if isinstance(row["image"], list) else [row["image"]]
         caption = row["caption"]
         key = f"{number:08d}" if not keyed else safe_key(row["key"]) if row.get("key") else ""

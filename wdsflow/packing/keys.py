@@ -13,7 +13,7 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def numbered(row: int) -> str:
-    """Return the key of a row that has no other.
+    """Return the key of a row that has no other: its number from 1 on, as in messages; of several tables, through all of them.
 
     >>> numbered(42)
     '00000042'
