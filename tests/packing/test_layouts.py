@@ -107,6 +107,26 @@ def test_llavas_conversations_are_the_json_and_the_first_answer_is_the_text(tmp_
     assert dict(report.left_out) == {"no image": 1, "no caption": 1}
 
 
+TURNS = {
+    "no gpt": ([{"from": "human", "value": "What?"}], "no caption", "no answer of gpt"),
+    "no value": ([{"from": "gpt"}], "no caption", "no answer of gpt"),
+    "no turns": ([], "no caption", "no answer of gpt"),
+    "null": (None, "no caption", "no answer of gpt"),
+    "number": ([{"from": "gpt", "value": 7}], "caption that is not text", "of the answer of gpt, 7 is a number"),
+    "list": ([{"from": "gpt", "value": ["a"]}], "caption that is not text", "of the answer of gpt, ['a'] is a list"),
+    "text": ("[]", "caption that is not text", "'[]' is text, and no list of turns"),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_conversation_without_an_answer_is_named(tmp_path: Path, name):
+    turns, reason, message = TURNS[name]
+    row = {"image": write_images(tmp_path, 1)[0], "conversations": turns}
+    report = pack_shards(write_lines(tmp_path / "t.jsonl", [row]), tmp_path / "out")
+    assert dict(report.left_out) == {reason: 1}
+    assert f"row 1, column conversations: {message}" in str(report)
+
+
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_openclips_table_has_tabs_or_commas(tmp_path: Path, separator):
     rows = [{"filepath": path, "title": f"a, title {n}"} for n, path in enumerate(write_images(tmp_path, 3))]
