@@ -1,6 +1,7 @@
 """The command line of ``wdsflow pack``, also where everything is in an object store."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,16 @@ def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, l
     (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
     assert paste(line.partition(": ")[2], folder).status == 1
     assert len(packed(Path("out"))) == 3 - min(lost, 3)
+
+
+def test_kept_shards_are_only_named_if_there_are_any(tmp_path: Path):
+    (tmp_path / "no.zip").write_bytes(b"PK")
+    done = run(["pack", "no.zip", "-o", "out"], tmp_path)
+    assert (done.status, "no.zip is not a zip" in done.errors, "kept" in done.errors) == (2, True, False)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("a.jpg", jpeg())
+    assert run(["pack", "a.zip", "-o", "out"], tmp_path).status == 0
+    (tmp_path / "a.zip").write_bytes(b"PK")
+    done = run(["pack", "a.zip", "-o", "out"], tmp_path)
+    assert (done.status, "finished shards are kept" in done.errors) == (2, True)
+    assert len(packed(tmp_path / "out")) == 1
