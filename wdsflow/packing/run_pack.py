@@ -43,7 +43,6 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
     Raises:
         TableError: a table cannot be read, or lacks a column; nothing is written.
-        LosesSamples: files are missing from which shards in ``out`` were packed; these are kept.
         WhichColumn: it is not known which column holds images or captions.
         ValueError: arguments are invalid.
         OtherOptions: ``out`` holds shards that were packed with other options.
