@@ -1,6 +1,7 @@
 """The command line of ``wdsflow pack``, also where everything is in an object store."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,35 @@ def test_the_printed_command_packs_the_tables_of_a_folder(tmp_path: Path):
     assert (again.status, len(packed(tmp_path / "out"))) == (0, 4)
     done = run(["pack", "p*", "-o", "new"], tmp_path)
     assert "to pack them: wdsflow pack ph/a/captions.jsonl ph/b/captions.jsonl -o new" in done.errors.replace("'", "")
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, lost):
+    command = ["pack", "t.jsonl", "-o", "out", "--samples", "2"]
+    run(command, folder)
+    before = {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()}
+    Path("img").rename("gone")
+    Path("img").mkdir()
+    for name in sorted(path.name for path in Path("gone").iterdir())[lost:]:
+        Path("gone", name).rename(Path("img", name))
+    done = run(command, folder)
+    assert (done.status, done.out) == (2, "")
+    left = {1: "2 would be left: 2 rows", 4: "none would be left: 4 rows"}[lost]
+    assert f"out holds 3 samples of an earlier run, and now {left} of a missing file" in done.errors
+    assert {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()} == before
+    (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
+    assert paste(line.partition(": ")[2], folder).status == 1
+    assert len(packed(Path("out"))) == 3 - min(lost, 3)
+
+
+def test_kept_shards_are_only_named_if_there_are_any(tmp_path: Path):
+    (tmp_path / "no.zip").write_bytes(b"PK")
+    done = run(["pack", "no.zip", "-o", "out"], tmp_path)
+    assert (done.status, "no.zip is not a zip" in done.errors, "kept" in done.errors) == (2, True, False)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("a.jpg", jpeg())
+    assert run(["pack", "a.zip", "-o", "out"], tmp_path).status == 0
+    (tmp_path / "a.zip").write_bytes(b"PK")
+    done = run(["pack", "a.zip", "-o", "out"], tmp_path)
+    assert (done.status, "finished shards are kept" in done.errors) == (2, True)
+    assert len(packed(tmp_path / "out")) == 1

@@ -231,3 +231,22 @@ def test_a_key_is_cut_for_its_longest_field(tmp_path: Path):
         names = tar.getnames()
         assert [member.offset_data - member.offset for member in tar.getmembers()] == [512] * 3
     assert max(map(len, names)) == 100
+
+
+def test_files_that_are_passed_over_are_counted(tmp_path: Path):
+    files = {name: jpeg(n) for n, name in enumerate(("c.jpg", "c.JPG", "c.Jpg"))} | {"c.txt": b"x", "c.TXT": b"y"}
+    tree = write_tree(tmp_path, files, zipped=False)
+    (tmp_path / "tree/link").symlink_to(tmp_path)
+    report = pack_shards(tree, tmp_path / "out")
+    assert packed(tmp_path / "out") == {"c": {"jpg": jpeg(0), "txt": b"x"}}
+    assert report.tables[0][1].endswith("; 4 files ignored: link to a folder, second file of the same field")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_entries_of_a_zip_with_the_same_name_are_counted(tmp_path: Path):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as file:
+        for number in range(3):
+            file.writestr("ok.jpg", jpeg(number))
+    report = pack_shards(str(tmp_path / "all.zip"), tmp_path / "out")
+    assert packed(tmp_path / "out") == {"ok": {"jpg": jpeg(2)}}
+    assert report.tables[0][1].endswith("; 2 files ignored: second file of the same name")

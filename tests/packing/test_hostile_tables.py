@@ -179,7 +179,7 @@ def test_a_file_that_changes_while_it_is_packed_ends_the_run(folder: Path, monke
     report = pack_shards(table, out, samples=1)
     assert report.resumed >= 1
     assert report.samples == 3
-    assert packed(out)["00000001"]["jpg"] == jpeg(7) * 2
+    assert packed(out)["00000002"]["jpg"] == jpeg(7) * 2
 
 
 FAULTS = {errno.EMFILE: False, errno.EIO: False, errno.ESTALE: False, errno.EACCES: True, errno.ELOOP: True}
@@ -222,7 +222,7 @@ def test_files_of_a_row_are_not_all_open_nor_all_in_memory(folder: Path, monkeyp
     assert (report.samples, len(read)) == (1, 100)
     assert sum(len(opened.first) for opened, _ in read) < 8 << 20
     assert read[0][1] == read[-1][1]
-    assert packed(folder.parent / "out")["00000000"]["99.jpg"] == jpeg(0) + bytes(2 << 20)
+    assert packed(folder.parent / "out")["00000001"]["99.jpg"] == jpeg(0) + bytes(2 << 20)
 
 
 def test_rows_of_a_store_are_requested_ahead_by_files(folder: Path, monkeypatch):
@@ -287,7 +287,7 @@ def test_numbers_that_json_lacks_are_null_next_to_large_ones(folder: Path):
         '{"image": "img/0.jpg", "caption": "a", "n": [NaN, {"x": -Infinity}], "large": 1%s}' % ("0" * 30)
     )
     pack_shards(str(folder / "t.jsonl"), folder.parent / "out")
-    facts = json.loads(packed(folder.parent / "out")["00000000"]["json"], parse_constant=pytest.fail)
+    facts = json.loads(packed(folder.parent / "out")["00000001"]["json"], parse_constant=pytest.fail)
     assert (facts["n"], facts["large"]) == ([None, {"x": None}], 10**30)
 
 

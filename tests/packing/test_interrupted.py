@@ -46,7 +46,7 @@ def test_finished_shards_are_kept_and_those_of_changed_files_written_again(table
     (tmp_path / "img/7.jpg").write_bytes(jpeg(1000))
     third = pack_shards(table, out, samples=20)
     assert third.changed == [f"{out}/00000.tar: the table or its files changed"]
-    assert packed(out)["00000007"]["jpg"] == jpeg(1000)
+    assert packed(out)["00000008"]["jpg"] == jpeg(1000)
 
 
 def test_shards_that_a_shorter_table_no_longer_has_are_removed(table: str, tmp_path: Path):

@@ -30,7 +30,7 @@ def test_a_table_with_image_and_caption_needs_no_option(tmp_path: Path):
     report = wdsflow.pack_shards(table, tmp_path / "out")
     assert (report.rows, report.samples, dict(report.left_out)) == (3, 3, {})
     assert packed(tmp_path / "out") == {
-        f"{n:08d}": {
+        f"{n + 1:08d}": {
             "jpg": jpeg(n),
             "txt": f"caption {n}".encode(),
             "json": json.dumps({"image": f"img/{n}.jpg", "id": f"id-{n}", "width": n}, separators=(",", ":")).encode(),
@@ -63,7 +63,7 @@ def test_a_named_column_of_captions_loses_tokens_only_if_it_is_the_known_one(tmp
     table = write_lines(tmp_path / "t.jsonl", rows)
     for column, text in (("text", b"a cat"), ("other", b"<__dj__image> as it is")):
         pack_shards(table, tmp_path / column, caption=column)
-        assert packed(tmp_path / column)["00000000"]["txt"] == text
+        assert packed(tmp_path / column)["00000001"]["txt"] == text
 
 
 def test_videos_of_data_juicer_have_their_own_field(tmp_path: Path):
@@ -107,6 +107,26 @@ def test_llavas_conversations_are_the_json_and_the_first_answer_is_the_text(tmp_
     assert dict(report.left_out) == {"no image": 1, "no caption": 1}
 
 
+TURNS = {
+    "no gpt": ([{"from": "human", "value": "What?"}], "no caption", "no answer of gpt"),
+    "no value": ([{"from": "gpt"}], "no caption", "no answer of gpt"),
+    "no turns": ([], "no caption", "no answer of gpt"),
+    "null": (None, "no caption", "no answer of gpt"),
+    "number": ([{"from": "gpt", "value": 7}], "caption that is not text", "of the answer of gpt, 7 is a number"),
+    "list": ([{"from": "gpt", "value": ["a"]}], "caption that is not text", "of the answer of gpt, ['a'] is a list"),
+    "text": ("[]", "caption that is not text", "'[]' is text, and no list of turns"),
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_conversation_without_an_answer_is_named(tmp_path: Path, name):
+    turns, reason, message = TURNS[name]
+    row = {"image": write_images(tmp_path, 1)[0], "conversations": turns}
+    report = pack_shards(write_lines(tmp_path / "t.jsonl", [row]), tmp_path / "out")
+    assert dict(report.left_out) == {reason: 1}
+    assert f"row 1, column conversations: {message}" in str(report)
+
+
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_openclips_table_has_tabs_or_commas(tmp_path: Path, separator):
     rows = [{"filepath": path, "title": f"a, title {n}"} for n, path in enumerate(write_images(tmp_path, 3))]
@@ -122,7 +142,7 @@ def test_a_folder_with_metadata_is_that_table(tmp_path: Path, name):
     (write_csv if name.endswith("csv") else write_lines)(tree / name, rows)
     report = pack_shards(str(tree), out)
     assert layout(report) == "imagefolder metadata: files in file_name, captions in text"
-    assert json.loads(packed(out)["00000001"]["json"]) == {"file_name": "img/1.jpg", "split": "a"}
+    assert json.loads(packed(out)["00000002"]["json"]) == {"file_name": "img/1.jpg", "split": "a"}
 
 
 @pytest.mark.parametrize("shuffle", [None, 3])
@@ -141,7 +161,7 @@ def test_images_in_cells_of_parquet_are_members(tmp_path: Path, shuffle):
         **{n: jpeg(n) for n in range(50)},
         50: jpeg(0),
     }
-    assert json.loads(found["00000007"]["json"]) == {"photo": "7.jpg", "label": 7}
+    assert json.loads(found["00000008"]["json"]) == {"photo": "7.jpg", "label": 7}
     assert (list(found) == sorted(found)) == (shuffle is None)
 
 
@@ -208,6 +228,7 @@ def test_several_tables_are_packed_in_order(tmp_path: Path):
     second = write_csv(tmp_path / "b.csv", [{"filepath": path, "title": "t"} for path in paths[2:]])
     report = pack_shards([first, second], tmp_path / "out", samples=3)
     assert [name for name, _ in report.tables] == [first, second]
+    assert packed(tmp_path / "out").keys() == {f"{n:08d}" for n in (1, 2, 3, 4)}
     assert [sample["jpg"] for sample in packed(tmp_path / "out").values()] == [jpeg(n) for n in range(4)]
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"00000.tar": 2, "00001.tar": 2}
 
@@ -239,7 +260,7 @@ def test_a_path_next_to_other_bytes_is_asked_for(tmp_path: Path):
     with pytest.raises(WhichColumn, match="several columns could hold images or videos: embedding, image"):
         pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out")
     assert pack_shards(str(tmp_path / "t.parquet"), tmp_path / "out", image="image").samples == 1
-    assert json.loads(packed(tmp_path / "out")["00000000"]["json"]) == {"image": "img/0.jpg", "embedding": None}
+    assert json.loads(packed(tmp_path / "out")["00000001"]["json"]) == {"image": "img/0.jpg", "embedding": None}
 
 
 @pytest.mark.parametrize("options", [{"image": "images"}, {"caption": "text"}, {"image": "images", "caption": "text"}])
@@ -247,7 +268,7 @@ def test_columns_that_are_named_leave_the_layout_as_it_is(tmp_path: Path, option
     rows = [{"text": "<__dj__image> a cat <|__dj__eoc|>", "images": write_images(tmp_path, 1)}]
     report = pack_shards(write_lines(tmp_path / "t.jsonl", rows), tmp_path / "out", **options)
     assert layout(report) == "Data-Juicer: files in images, captions in text"
-    sample = packed(tmp_path / "out")["00000000"]
+    sample = packed(tmp_path / "out")["00000001"]
     assert (sample["txt"], json.loads(sample["json"])) == (b"a cat", rows[0])
 
 

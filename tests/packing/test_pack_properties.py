@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.packing.tables import jpeg, packed, usual_rows, write_csv, write_images, write_lines
 from wdsflow.packing.keys import safe_key
 from wdsflow.packing.run_pack import pack_shards
-from wdsflow.shards.tar.members import split_name
+from wdsflow.shards.tar.members import is_junk, is_meta, split_name, why_junk
 from wdsflow.validate.run_check import check
 
 READERS = [
@@ -44,11 +44,20 @@ def test_a_safe_key_is_a_key_for_readers_and_is_its_own_safe_key(text):
     assert len(f"{key}.99.jpg".encode()) <= 100
 
 
+@pytest.mark.parametrize(
+    "text", ["__MACOSX/x", "a/__MACOSX/x", "./__MACOSX/._x", "__x__/y", "._x", "__MACOSX", "a/._x"]
+)
+def test_a_safe_key_is_not_taken_for_a_file_of_a_system(text):
+    name = f"{safe_key(text)}.jpg"
+    assert (is_junk(safe_key(text)), is_meta(name), why_junk(name)) == (False, False, "")
+    assert safe_key(safe_key(text)) == safe_key(text)
+
+
 def expected_samples(rows: list[Row], *, keyed: bool) -> dict[str, tuple[Row, list[str]]]:
     """Return the rows that become samples, and their files, by key."""
     taken: set[str] = set()
     found: dict[str, tuple[Row, list[str]]] = {}
-    for number, row in enumerate(rows):
+    for number, row in enumerate(rows, 1):
         files = row["image"] if isinstance(row["image"], list) else [row["image"]]
         caption = row["caption"]
         key = f"{number:08d}" if not keyed else safe_key(row["key"]) if row.get("key") else ""

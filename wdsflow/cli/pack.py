@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.cli.shared.refusals import refuse
 from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
-from wdsflow.records.working_folder import working_folder
-from wdsflow.shards.source.base import local_path
+from wdsflow.records.working_folder import store_of, working_folder
+from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.text.options import argument, place, required
 from wdsflow.text.shell import escape, quote_path
 
@@ -48,10 +49,20 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     command is wrong, or a table cannot be read.
     """
     from wdsflow.packing import pack_shards
+    from wdsflow.packing.kept_shards import LosesSamples
 
     with inputs.folder(dry_run=request.dry_run) as folder:
-        with progress() as begin:
-            report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
+        try:
+            with progress() as begin:
+                report = pack_shards(inputs.tables, folder, **vars(replace(request, begin=begin)))
+        except LosesSamples as error:
+            error.advice.append(f"to replace them all the same: {typed.again(restart=True)}")
+            raise
+        except SourceError as error:
+            # A hint of the command line says that finished shards are kept.
+            if store_of(folder) is None and next(folder.glob("*.tar"), None) is None:
+                refuse(str(error))
+            raise
         print_lines(*str(report).splitlines())
         if request.root is None and (root := _other_root(report)) is not None:
             print_lines(f"the missing files are in {escape(str(root))}: {typed.again(root=root, restart=True)}")

@@ -72,6 +72,7 @@ class FolderRows:
     def __init__(self, files: MediaFiles, named: str) -> None:
         self.ignored: Counter[str] = Counter()
         paths = sorted(files.names())
+        self.ignored.update(files.passed_over)
         self.groups = self._grouped(paths)
         if tables := self._tables(paths, files):
             raise HoldsTables(named, tables)
@@ -97,7 +98,10 @@ class FolderRows:
             if parts is None:
                 self.ignored[reason or "metadata"] += 1
                 continue
-            groups.setdefault(parts[0], FileGroup(parts[0])).files[parts[1]] = path
+            group = groups.setdefault(parts[0], FileGroup(parts[0]))
+            if parts[1] in group.files:
+                self.ignored["second file of the same field"] += 1
+            group.files[parts[1]] = path
         return list(groups.values())
 
     def _tables(self, paths: list[str], files: MediaFiles) -> list[str]:

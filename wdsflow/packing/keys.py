@@ -13,7 +13,7 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def numbered(row: int) -> str:
-    """Return the key of a row that has no other.
+    """Return the key of a row that has no other: its number from 1 on, as in messages; of several tables, through all of them.
 
     >>> numbered(42)
     '00000042'
@@ -37,6 +37,8 @@ def safe_key(text: str, field: str = "") -> str:
 
     >>> safe_key("photos/a.b.jpg"), safe_key("../../x"), safe_key("__x__"), safe_key("a b é")
     ('photos/a_b_jpg', '_/_/x', 'x__x__', 'a b é')
+    >>> safe_key("__MACOSX/x"), safe_key("a/__MACOSX/._x")
+    ('x__MACOSX/x', 'a/x__MACOSX/__x')
     >>> len(safe_key("long" * 100)), len(safe_key("long" * 100, "a" * 50))
     (90, 49)
     """
@@ -44,7 +46,9 @@ def safe_key(text: str, field: str = "") -> str:
         text = "".join("_" if unicodedata.category(char) in _UNSAFE else char for char in text)
     if "." in text or "/" in text:
         parts = ["_" if part.strip(".") == "" else part for part in text.split("/") if part]
-        text = "/".join(part.replace(".", "_") for part in parts)
+        # Files below this folder are twins that macOS adds to archives, which tools leave out.
+        folders = ["x__MACOSX" if part == "__MACOSX" else part for part in parts[:-1]]
+        text = "/".join(part.replace(".", "_") for part in folders + parts[-1:])
     if is_meta(f"{text}.txt") or is_meta(text) or not text:
         text = f"x{text}"
     data = text.encode()

@@ -16,6 +16,7 @@ from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusab
 CAPTIONS = ("caption", "text", "title")
 _LONGEST = 1 << 20  # bytes of a caption
 _TOKENS = re.compile(r"<__dj__(?:image|video|audio)>|<(?:image|video|audio)>")
+_TURNS = "conversations"  # LLaVA's column
 _CHUNK_END = "<|__dj__eoc|>"
 _LIKE_FILES = re.compile("image|img|pic|photo|video|file|path", re.IGNORECASE)
 _SHOWN = 50  # columns in a message
@@ -135,8 +136,8 @@ def _known(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayout | Non
     if lists and "text" in columns:
         return TableLayout("Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True)
     media = tuple(column for column in ("image", "video") if column in columns)
-    if media and "conversations" in columns:
-        return TableLayout("LLaVA", media, "conversations", partial(first_answer, tokens=tokens), whole=True)
+    if media and _TURNS in columns:
+        return TableLayout("LLaVA", media, _TURNS, partial(first_answer, tokens=tokens), whole=True)
     if "file_name" in columns:
         return TableLayout("imagefolder metadata", ("file_name",), None)
     if "filepath" in columns and "title" in columns:
@@ -195,17 +196,21 @@ def without_tokens(text: Any, tokens: re.Pattern[str] = _TOKENS) -> Any:
     return "\n".join(filter(None, chunks))
 
 
-def first_answer(turns: Any, tokens: re.Pattern[str] = _TOKENS) -> Any:
-    r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images.
+def first_answer(turns: Any, tokens: re.Pattern[str] = _TOKENS) -> str:
+    r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images. Raises Unusable.
 
     >>> first_answer([{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}])
     'A cat.'
     """
-    if not isinstance(turns, list):
-        return turns
-    answers = (turn.get("value") for turn in turns if isinstance(turn, dict) and turn.get("from") == "gpt")
+    if turns is not None and not isinstance(turns, list):
+        raise Unusable(NOT_TEXT, f"{described(turns)}, and no list of turns", _TURNS)
+    answers = (turn.get("value") for turn in turns or () if isinstance(turn, dict) and turn.get("from") == "gpt")
     text = next(answers, None)
-    return tokens.sub("", text).strip() if isinstance(text, str) else text
+    if text is None:
+        raise Unusable(NO_CAPTION, "no answer of gpt", _TURNS)
+    if not isinstance(text, str):
+        raise Unusable(NOT_TEXT, f"of the answer of gpt, {described(text)}", _TURNS)
+    return tokens.sub("", text).strip()
 
 
 def _without_bytes(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -29,6 +30,7 @@ class LocalFiles:
         self._real = os.path.realpath(root)
         self._inside = self._real.rstrip("/") + "/"
         self._folders: dict[str, str] = {}
+        self.passed_over: Counter[str] = Counter()
 
     def find(self, name: str) -> FileRef:
         """Return the real path of a file, its size, and the time of its last change. Raises Unusable, SourceError."""
@@ -101,7 +103,9 @@ class LocalFiles:
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files; links to folders are not followed."""
-        for folder, _, names in os.walk(self._real):
+        for folder, folders, names in os.walk(self._real):
+            if links := sum(os.path.islink(f"{folder}/{name}") for name in folders):
+                self.passed_over["link to a folder"] += links
             below = os.path.relpath(folder, self._real)
             for name in names:
                 yield name if below == "." else f"{below}/{name}"

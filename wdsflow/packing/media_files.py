@@ -3,6 +3,7 @@
 ``find`` is quick, and refuses names that lead elsewhere. It returns a ``FileRef``, which JSON can hold; ``open`` reads it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
@@ -53,6 +54,8 @@ class MediaFiles(Protocol):
 
     has_sizes: bool
     """Whether ``find`` knows sizes, and that a file exists."""
+    passed_over: Counter[str]
+    """What ``names`` did not yield, by reason; complete at its end."""
 
     def find(self, name: str) -> FileRef:
         """Return the file of a name, which is relative to the root. Raises Unusable."""

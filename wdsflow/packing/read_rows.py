@@ -149,7 +149,7 @@ class Rows:
 
     def _key(self, row_number: int, row: TableRow) -> str:
         if self.request.key is None:
-            return numbered(self.plan.rows - 1)
+            return numbered(self.plan.rows)
         value = row.get(self.request.key)
         key = key_from(value, self.request.key)
         if key != value and key != str(value):

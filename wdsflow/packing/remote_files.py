@@ -1,5 +1,6 @@
 """Files in an object store."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,6 +21,7 @@ class RemoteFiles:
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
+        self.passed_over: Counter[str] = Counter()
 
     def find(self, name: str) -> FileRef:
         """Return the url of a file. Raises Unusable."""

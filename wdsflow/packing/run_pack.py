@@ -14,6 +14,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.text.options import keywords
 
+from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
@@ -93,6 +94,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         report.folder, report.stale_removed = str(folder), record.stale
         if request.restart:
             record.clear()
+        else:
+            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],

@@ -3,6 +3,7 @@
 import errno
 import posixpath
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,10 +31,15 @@ class ZipFiles:
         except (OSError, zipfile.BadZipFile, ValueError) as error:
             raise SourceError("io", f"{path} is not a zip: {error}") from None
         self._entries: dict[str, zipfile.ZipInfo] = {}
+        self.passed_over: Counter[str] = Counter()
         for info in self._zip.infolist():
+            if info.is_dir():
+                continue
             path = posixpath.normpath(info.filename)
+            if path in self._entries:
+                self.passed_over["second file of the same name"] += 1
             # Of two entries, the one of exactly that name; of several, the last, as zipfile has it.
-            if not info.is_dir() and (path == info.filename or self._is_free(path)):
+            if path == info.filename or self._is_free(path):
                 self._entries[path] = info
 
     def _is_free(self, path: str) -> bool:
