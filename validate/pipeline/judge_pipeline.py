@@ -138,6 +138,9 @@ def _uncounted(seen: Observation) -> str:
     if several is not None:
         text = f"{several.name} made {several.out:,} elements of {how_many(several.taken, 'sample')}"
         return f"{text}: which samples are among them is not visible; let it keep the __key__"
+    if seen.stages[-1].kind == "batch" and seen.stages[-1].unclear:
+        text = f"{how_many(seen.stages[-1].out, 'batch', 'batches')} came out, and how many samples they hold is not visible"
+        return f"{text}; let them keep the __key__ of each sample"
     perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
     if perhaps_batches and seen.delivered < seen.total and any(map(_may_batch, seen.stages)):
         text = f"{how_many(seen.delivered, 'element')} came out, each of which may be a batch of any size"

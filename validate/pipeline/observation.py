@@ -125,13 +125,7 @@ class Observation:
         if not self.stages or self.stages[-1].kind != "batch":
             return self.stages[-1].out if self.stages else 0
         last = self.stages[-1]
-        if not last.unclear:
-            return last.rows
-        # A later stage made something else of the batches: as many samples as there were before, batch by batch.
-        for stage in reversed(self.stages):
-            if stage.kind == "batch" and stage.rows and (not stage.unclear or stage.batch > 0):
-                return stage.rows * last.out // max(1, stage.out)
-        return last.out
+        return last.out if last.unclear else last.rows
 
     @cached_property
     def repeated(self) -> int | None:

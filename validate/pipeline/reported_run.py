@@ -115,6 +115,8 @@ class ReportedRun(TraceRun):
         """Return the number of samples in a batch; 0 if unknown, which is noted."""
         size = next((stage.batch for stage in reversed(self.seen[: index + 1]) if stage.batch > 0), 0)
         count = samples_in(batch, self.request.keys, size)
+        if count is None and size == 1:
+            return 1  # whatever a batch of one sample was made into
         if count is None:
             cast("ReportedStage", self.seen[index]).unclear += 1
         return count or 0

@@ -79,8 +79,10 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
 def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
     """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
 
-    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns.
+    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
     """
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
     if item is None or (isinstance(item, list | tuple | dict) and not item):
         return 0
     if found := keys_in(item, keys):
@@ -91,7 +93,9 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
             columns |= _columns(columns.pop(name), f"{name}.")
     length = _length(columns, keys)
     if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
-        return length
+        if size and length is None:
+            length = _length_beside_scalars(item, columns)
+        return None if size and (length or 0) > size else length
     if _has_records(item, keys):
         return len(item)
     fitting = {count for count in (len(item), length) if count == size}
@@ -148,6 +152,16 @@ def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
             return len(value)
     lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
     return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
+
+
+def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
+    """Return the number of texts in a list, or the one length of the columns of a mapping; None if there is none."""
+    if isinstance(batch, list | tuple):
+        return len(batch) if all(isinstance(each, str) for each in batch) else None
+    lengths = {len(value) for value in columns.values() if _is_column(value)}
+    others = [value for value in columns.values() if not _is_column(value)]
+    scalars = all(value is None or isinstance(value, str | int | float) or _is_array(value) for value in others)
+    return lengths.pop() if len(lengths) == 1 and scalars else None
 
 
 def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
