@@ -119,6 +119,9 @@ def _unclear(seen: Observation) -> str:
         return f"it was not seen to open any of the shards: {_FUNCTION}"
     if not seen.delivered:
         return _too_few(seen)
+    if seen.without_key and (seen.usable < seen.total or (seen.limited and seen.read is None)):
+        some = f"{how_many(seen.without_key, 'element')} came out without the __key__ that others have"
+        return f"{some}: which samples they are is not visible"
     return "" if seen.has_keys and not (seen.limited and seen.read is None) else _uncounted(seen)
 
 

@@ -55,8 +55,15 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
     return [{**whole, **_row({name: value[index] for name, value in split.items()}, keys)} for index in range(count)]
 
 
+def is_blank(item: object) -> bool:
+    """Return whether an element holds no sample: None, or an empty container."""
+    return item is None or (isinstance(item, list | tuple | dict) and not item)
+
+
 def keys_in(item: object, keys: Collection[str]) -> list[str]:
     """Return the keys of the samples in one item of a loader, a sample or a batch; none if they are not visible."""
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
     if isinstance(item, Mapping):
         named = item.get("__key__")
         if isinstance(named, str):
@@ -66,6 +73,8 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
         values: list[Any] = [each for each in item.values() if isinstance(each, str | list | tuple)]
     else:
         values = list(item) if isinstance(item, list | tuple) else [item]
+        if all(_is_key(each, keys) for each in values):
+            return values
     for value in values:
         if _is_key(value, keys):
             return [value]
@@ -83,7 +92,7 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
     """
     if isinstance(item, list):
         item = [each for each in item if each is not None]
-    if item is None or (isinstance(item, list | tuple | dict) and not item):
+    if is_blank(item):
         return 0
     if found := keys_in(item, keys):
         return len(found)
@@ -105,7 +114,7 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
 def may_be_batch(item: object) -> bool:
     """Return whether an item of a loader, of which no key is visible, may hold several samples."""
     if _is_array(item):
-        return not (item.ndim < 2 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS))
+        return item.ndim > 0 and not (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS)
     if isinstance(item, list) and len(item) > 1 and len(set(map(type, item))) == 1 and not _is_array(item[0]):
         return True
     return samples_in(item, ()) is not None

@@ -19,3 +19,29 @@ def test_batches_of_an_unknown_size_are_not_judged(tmp_path: Path) -> None:
 
     assert verdict.outcome == "not judged"
     assert "4 batches came out, and how many samples they hold is not visible" in verdict.reasons[0].message
+
+
+@pytest.mark.parametrize("name", ["none_for_some", "keyed_or_blank"])
+def test_elements_that_hold_no_sample_are_lost(name: str, tmp_path: Path) -> None:
+    verdict = judged("blank_pipelines", name, [write(tmp_path / "0.tar", 40)])
+
+    assert (verdict.outcome, verdict.usable, verdict.samples) == ("loses", 20, 40)
+    assert f"{name} gives None for 20 samples (" in verdict.reasons[0].message
+    assert [reason.count for reason in verdict.reasons] == [20]
+
+
+def test_elements_without_a_key_among_others_with_one_are_not_judged(tmp_path: Path) -> None:
+    verdict = judged("blank_pipelines", "keyed_or_not", [write(tmp_path / "0.tar", 40)])
+
+    assert verdict.outcome == "not judged"
+    assert "20 elements came out without the __key__ that others have" in verdict.reasons[0].message
+
+
+def test_all_keys_of_a_list_are_samples(tmp_path: Path) -> None:
+    verdict = judged("blank_pipelines", "lists_of_keys", [write(tmp_path / "0.tar", 40)])
+
+    assert (verdict.outcome, verdict.usable, verdict.samples) == ("trains", 40, 40)
+
+
+def test_vectors_may_be_batches(tmp_path: Path) -> None:
+    assert judged("blank_pipelines", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
