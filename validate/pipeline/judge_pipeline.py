@@ -186,10 +186,10 @@ def _note(spec: str, seen: Observation) -> str:
         "death": "until its process ended",
         "hang": "until it was killed",
     }
-    counts = f"{how_many(seen.delivered, 'sample')} came out"
+    counts = seen.only_elements or f"{how_many(seen.delivered, 'sample')} came out"
     if seen.read is not None:
         counts = f"{how_many(seen.read, 'sample')} entered, {seen.delivered:,} came out"
-    elif not seen.has_keys:
+    elif not seen.has_keys and not seen.only_elements:
         counts = f"{how_many(seen.delivered, 'element')} came out, in which no key of a sample is visible"
     note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
     return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note

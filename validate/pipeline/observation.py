@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import Evidence
+from wdsflow.text.words import how_many
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .run_pipeline import ObservedRun
@@ -121,6 +122,14 @@ class Observation:
         """What a limit of samples counts: samples that entered or, in code that has no stages, elements of its source."""
         source = self.stages[0]
         return max(source.out, source.rows) + source.blanks if self.read is None else self.read
+
+    @property
+    def only_elements(self) -> str:
+        """What a run without keys shows of code that has no stages: numbers alone; "" if samples are visible."""
+        if self.read is not None or self.has_keys or self.keys.entered or self.ended_by != "itself":
+            return ""
+        text = f"{how_many(self.delivered, 'element')} came out of {how_many(self.evidence.samples, 'sample')}"
+        return f"{text}; which samples they are is not visible"
 
     @cached_property
     def delivered(self) -> int:

@@ -19,6 +19,8 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
     if outcome == "not judged":
         yield Reason("not-judged", 0, unclear)
         return
+    if outcome == "trains" and seen.only_elements:
+        yield Reason("elements", 0, seen.only_elements)
     for each in sorted(seen.losses, key=lambda loss: -loss.samples):
         yield _loss(seen, each)
     shown_by_keys = seen.limited and seen.read is None

@@ -45,3 +45,12 @@ def test_all_keys_of_a_list_are_samples(tmp_path: Path) -> None:
 
 def test_vectors_may_be_batches(tmp_path: Path) -> None:
     assert judged("blank_pipelines", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
+
+
+def test_where_elements_are_counted_the_report_says_that_samples_are_not_visible(tmp_path: Path) -> None:
+    verdict = judged("blank_pipelines", "half_of_them_twice", [write(tmp_path / "0.tar", 40)])
+
+    said = "40 elements came out of 40 samples; which samples they are is not visible"
+    assert verdict.outcome == "trains"
+    assert verdict.reasons[0].message == said
+    assert said in verdict.note
