@@ -119,6 +119,9 @@ def _unclear(seen: Observation) -> str:
         return f"it was not seen to open any of the shards: {_FUNCTION}"
     if not seen.delivered:
         return _too_few(seen)
+    if seen.without_key and (seen.usable < seen.total or (seen.limited and seen.read is None)):
+        some = f"{how_many(seen.without_key, 'element')} came out without the __key__ that others have"
+        return f"{some}: which samples they are is not visible"
     return "" if seen.has_keys and not (seen.limited and seen.read is None) else _uncounted(seen)
 
 
@@ -138,6 +141,9 @@ def _uncounted(seen: Observation) -> str:
     if several is not None:
         text = f"{several.name} made {several.out:,} elements of {how_many(several.taken, 'sample')}"
         return f"{text}: which samples are among them is not visible; let it keep the __key__"
+    if seen.stages[-1].kind == "batch" and seen.stages[-1].unclear:
+        text = f"{how_many(seen.stages[-1].out, 'batch', 'batches')} came out, and how many samples they hold is not visible"
+        return f"{text}; let them keep the __key__ of each sample"
     perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
     if perhaps_batches and seen.delivered < seen.total and any(map(_may_batch, seen.stages)):
         text = f"{how_many(seen.delivered, 'element')} came out, each of which may be a batch of any size"
@@ -180,10 +186,10 @@ def _note(spec: str, seen: Observation) -> str:
         "death": "until its process ended",
         "hang": "until it was killed",
     }
-    counts = f"{how_many(seen.delivered, 'sample')} came out"
+    counts = seen.only_elements or f"{how_many(seen.delivered, 'sample')} came out"
     if seen.read is not None:
         counts = f"{how_many(seen.read, 'sample')} entered, {seen.delivered:,} came out"
-    elif not seen.has_keys:
+    elif not seen.has_keys and not seen.only_elements:
         counts = f"{how_many(seen.delivered, 'element')} came out, in which no key of a sample is visible"
     note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
     return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note

@@ -6,10 +6,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import Evidence
+from wdsflow.text.words import how_many
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .run_pipeline import ObservedRun
-from .run_reports import MAIN, LostSamples, ProcessReport, ReportedStage
+from .run_reports import BLANK, MAIN, LostSamples, ProcessReport, ReportedStage
 from .sample_keys import SampleKeys
 
 
@@ -101,8 +102,13 @@ class Observation:
 
     @cached_property
     def has_keys(self) -> bool:
-        """Whether it is visible which samples came out."""
-        return self.main is not None and not self.main.without_key and self.keys.identify
+        """Whether it is visible which samples came out, at least of those elements that have a key."""
+        return self.main is not None and self.keys.identify
+
+    @property
+    def without_key(self) -> int:
+        """Elements that came out, in which no key is visible, while others have one."""
+        return self.main.without_key if self.main is not None and self.has_keys else 0
 
     @cached_property
     def read(self) -> int | None:
@@ -115,7 +121,15 @@ class Observation:
     def read_until_the_limit(self) -> int:
         """What a limit of samples counts: samples that entered or, in code that has no stages, elements of its source."""
         source = self.stages[0]
-        return max(source.out, source.rows) if self.read is None else self.read
+        return max(source.out, source.rows) + source.blanks if self.read is None else self.read
+
+    @property
+    def only_elements(self) -> str:
+        """What a run without keys shows of code that has no stages: numbers alone; "" if samples are visible."""
+        if self.read is not None or self.has_keys or self.keys.entered or self.ended_by != "itself":
+            return ""
+        text = f"{how_many(self.delivered, 'element')} came out of {how_many(self.evidence.samples, 'sample')}"
+        return f"{text}; which samples they are is not visible"
 
     @cached_property
     def delivered(self) -> int:
@@ -125,13 +139,7 @@ class Observation:
         if not self.stages or self.stages[-1].kind != "batch":
             return self.stages[-1].out if self.stages else 0
         last = self.stages[-1]
-        if not last.unclear:
-            return last.rows
-        # A later stage made something else of the batches: as many samples as there were before, batch by batch.
-        for stage in reversed(self.stages):
-            if stage.kind == "batch" and stage.rows and (not stage.unclear or stage.batch > 0):
-                return stage.rows * last.out // max(1, stage.out)
-        return last.out
+        return last.out if last.unclear else last.rows
 
     @cached_property
     def repeated(self) -> int | None:
@@ -153,6 +161,11 @@ class Observation:
     def _losses_of(self, stage: ReportedStage) -> list[StageLoss]:
         if stage.taken_kind == stage.kind == "batch":
             return self._lost_batches(stage)
+        if (
+            stage.number == 1 and stage.blanks and self.read is None
+        ):  # its input is not visible: no more than is missing
+            missing = max(0, self._share[0] - self._share[1])
+            return [StageLoss(stage, stage.losses[BLANK], min(stage.blanks, missing))] if missing else []
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
             return []
         losses = [StageLoss(stage, loss, loss.count) for loss in stage.losses.values()]

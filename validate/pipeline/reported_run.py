@@ -14,8 +14,9 @@ from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
-from .rows import keys_in, may_be_batch, samples_in
+from .rows import is_blank, keys_in, may_be_batch, samples_in
 from .run_reports import (
+    BLANK,
     DATASET,
     STACKS_SIGNAL,
     Fault,
@@ -115,6 +116,8 @@ class ReportedRun(TraceRun):
         """Return the number of samples in a batch; 0 if unknown, which is noted."""
         size = next((stage.batch for stage in reversed(self.seen[: index + 1]) if stage.batch > 0), 0)
         count = samples_in(batch, self.request.keys, size)
+        if count is None and size == 1:
+            return 1  # whatever a batch of one sample was made into
         if count is None:
             cast("ReportedStage", self.seen[index]).unclear += 1
         return count or 0
@@ -142,14 +145,14 @@ class ReportedRun(TraceRun):
         most = passes.samples if delivered else min(passes.samples, passes.until_output)
         return "passes" if read >= most else ""
 
-    def _count(self, index: int) -> None:
+    def _count(self, index: int, *, blank: bool) -> None:
         """Count what was read and what came out, for all processes of this kind."""
         if index == self._input:
             seen = self.seen[index]
-            read = max(seen.out, seen.rows)
+            read = max(seen.out, seen.rows) + cast("ReportedStage", seen).blanks
             self._counts.add(self.place_name, read - self._counted, 0)
             self._counted = read
-        if index == len(self.chain.steps) - 1:
+        if index == len(self.chain.steps) - 1 and not blank:
             self._counts.add(self.place_name, 0, 1)
 
     def look(self, index: int, item: object) -> None:
@@ -161,11 +164,13 @@ class ReportedRun(TraceRun):
             self.enters(item["__key__"], str(item.get("__url__", "")))
         if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
             self._follow(index, key)
-        self._in_hand.pop(index, None)
-        if index + 1 in self._one_by_one:
+        sample = self._in_hand.pop(index, None)
+        if blank := is_blank(item) and seen.kind == "sample" and index >= self.first:
+            self._gives_blank(index, sample or self.place(index))
+        elif index + 1 in self._one_by_one:
             self._left_out(index + 1)
             self._in_hand[index + 1] = seen.key, seen.shard
-        self._count(index)
+        self._count(index, blank=blank)
         self.position.count(index, seen)
         self.position.step(self.owner, *self.place(max(self.owner, 0)))
         if time.monotonic() > self._reported + _EVERY:
@@ -184,6 +189,12 @@ class ReportedRun(TraceRun):
         if key in taken or len(taken) < _MOST_FOLLOWED:
             taken[key] = taken.get(key, 0) + 1
 
+    def _gives_blank(self, index: int, sample: tuple[str, str]) -> None:
+        """Note an element that holds no sample as one that the stage has lost."""
+        seen = cast("ReportedStage", self.seen[index])
+        seen.out -= 1
+        seen.losses.setdefault(BLANK, LostSamples(BLANK, seen.line, *sample)).count += 1
+
     def _left_out(self, index: int) -> None:
         """Note that a stage asks for another sample although it has not yielded the one before."""
         if (sample := self._in_hand.pop(index, None)) is not None:
@@ -192,6 +203,8 @@ class ReportedRun(TraceRun):
 
     def delivers(self, item: object) -> None:
         """Note an element that the user's code would get."""
+        if is_blank(item):
+            return
         keys = keys_in(item, self.request.keys)
         shard = item.get("__url__", "") if isinstance(item, dict) else ""
         for key in keys:

@@ -55,8 +55,15 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
     return [{**whole, **_row({name: value[index] for name, value in split.items()}, keys)} for index in range(count)]
 
 
+def is_blank(item: object) -> bool:
+    """Return whether an element holds no sample: None, or an empty container."""
+    return item is None or (isinstance(item, list | tuple | dict) and not item)
+
+
 def keys_in(item: object, keys: Collection[str]) -> list[str]:
     """Return the keys of the samples in one item of a loader, a sample or a batch; none if they are not visible."""
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
     if isinstance(item, Mapping):
         named = item.get("__key__")
         if isinstance(named, str):
@@ -66,6 +73,8 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
         values: list[Any] = [each for each in item.values() if isinstance(each, str | list | tuple)]
     else:
         values = list(item) if isinstance(item, list | tuple) else [item]
+        if all(_is_key(each, keys) for each in values):
+            return values
     for value in values:
         if _is_key(value, keys):
             return [value]
@@ -79,9 +88,11 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
 def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
     """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
 
-    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns.
+    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
     """
-    if item is None or (isinstance(item, list | tuple | dict) and not item):
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
+    if is_blank(item):
         return 0
     if found := keys_in(item, keys):
         return len(found)
@@ -91,7 +102,9 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
             columns |= _columns(columns.pop(name), f"{name}.")
     length = _length(columns, keys)
     if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
-        return length
+        if size and length is None:
+            length = _length_beside_scalars(item, columns)
+        return None if size and (length or 0) > size else length
     if _has_records(item, keys):
         return len(item)
     fitting = {count for count in (len(item), length) if count == size}
@@ -101,7 +114,7 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
 def may_be_batch(item: object) -> bool:
     """Return whether an item of a loader, of which no key is visible, may hold several samples."""
     if _is_array(item):
-        return not (item.ndim < 2 or (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS))
+        return item.ndim > 0 and not (item.ndim == 3 and min(item.shape[::2]) <= _CHANNELS)
     if isinstance(item, list) and len(item) > 1 and len(set(map(type, item))) == 1 and not _is_array(item[0]):
         return True
     return samples_in(item, ()) is not None
@@ -148,6 +161,16 @@ def _length(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
             return len(value)
     lengths = {len(value) if _is_column(value) else -1 for value in columns.values()}
     return lengths.pop() if len(lengths) == 1 and -1 not in lengths else None
+
+
+def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
+    """Return the number of texts in a list, or the one length of the columns of a mapping; None if there is none."""
+    if isinstance(batch, list | tuple):
+        return len(batch) if all(isinstance(each, str) for each in batch) else None
+    lengths = {len(value) for value in columns.values() if _is_column(value)}
+    others = [value for value in columns.values() if not _is_column(value)]
+    scalars = all(value is None or isinstance(value, str | int | float) or _is_array(value) for value in others)
+    return lengths.pop() if len(lengths) == 1 and scalars else None
 
 
 def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:

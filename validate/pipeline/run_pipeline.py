@@ -218,8 +218,6 @@ def _added_up(reports: Sequence[ProcessReport]) -> Iterator[ReportedStage]:
             stage.taken, stage.taken_kind = before.out, before.kind
             if stage.is_loader and not stage.batch and before.kind == "batch":  # it passes on what its workers batched
                 stage.kind, stage.rows, stage.unclear = before.kind, before.rows, before.unclear
-        if stage.unclear and stage.batch > 0:
-            stage.rows = min(stage.taken, stage.out * stage.batch)
         before = stage
         yield stage
 

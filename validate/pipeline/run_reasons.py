@@ -7,7 +7,7 @@ from wdsflow.text.words import duration, how_many, short
 
 from ..verdicts.verdict import Outcome, Reason
 from .observation import Observation, StageLoss
-from .run_reports import Fault, ReportedStage
+from .run_reports import BLANK, Fault, ReportedStage
 
 
 def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Reason]:
@@ -19,6 +19,8 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
     if outcome == "not judged":
         yield Reason("not-judged", 0, unclear)
         return
+    if outcome == "trains" and seen.only_elements:
+        yield Reason("elements", 0, seen.only_elements)
     for each in sorted(seen.losses, key=lambda loss: -loss.samples):
         yield _loss(seen, each)
     shown_by_keys = seen.limited and seen.read is None
@@ -67,6 +69,9 @@ def _loss(seen: Observation, each: StageLoss) -> Reason:
         slug = "together" if stage.kind == "batch" else "dropped"
         return Reason(slug, each.samples, f"{head}{stage.name} {_silently(stage)}")
     first = f"the first: {_sample(loss.key, loss.shard)}" if loss.key else ""
+    if loss.error == BLANK:
+        text = f"{head}{stage.name} gives None for {how_many(each.samples, 'sample')}{_in_brackets(loss.line, first)}"
+        return Reason("dropped", each.samples, text, loss.shard or None, loss.key or None)
     does = "drops them" if loss.error else "leaves them out"
     text = f"{head}{stage.name} {does}{_in_brackets(loss.error, loss.line, first)}"
     return Reason("dropped", each.samples, text, loss.shard or None, loss.key or None)

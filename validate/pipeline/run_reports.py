@@ -30,6 +30,7 @@ _COUNTS_AT = 2048  # bytes: after the last step
 _COUNTS = ("out", "rows", "errors", "kind")
 _KINDS: list[Kind] = ["", "shard", "member", "sample", "batch"]
 MAIN, DATASET = "main", "dataset"
+BLANK = "None"  # instead of an exception: the stage gave None or an empty container for a sample
 STACKS_SIGNAL = (
     getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
 )  # at which a process writes its stacks; no library uses it
@@ -56,7 +57,7 @@ class RunRequest:
 class LostSamples:
     """Samples that one stage left out in one way, with the first of them."""
 
-    error: str  # the exception; "" if the code of the user left them out without one
+    error: str  # the exception, or BLANK; "" if the code of the user left them out without one
     line: str  # "train.py:31"
     key: str
     shard: str
@@ -73,6 +74,11 @@ class ReportedStage(SeenStage):
     unclear: int = 0  # batches of which the number of samples is unknown
     is_loader: bool = False
     again: int = 0  # elements with the key of a sample that it had yielded before
+
+    @property
+    def blanks(self) -> int:
+        """Elements without a sample that it gave: None, or an empty container."""
+        return self.losses[BLANK].count if BLANK in self.losses else 0
 
     @property
     def lost(self) -> int:
