@@ -48,7 +48,7 @@ def test_the_command_packs_the_lines(here: Path):
     (printed,) = run("validate", "a b.jsonl").commands
     assert pasted(printed).status == 0
     with tarfile.open("shards/00000.tar") as tar:
-        assert tar.getnames() == ["00000000.jpg", "00000000.txt", "00000000.json"]
+        assert tar.getnames() == ["00000001.jpg", "00000001.txt", "00000001.json"]
 
 
 @pytest.mark.parametrize(
