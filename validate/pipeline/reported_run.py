@@ -14,7 +14,7 @@ from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
-from .rows import is_blank, keys_in, may_be_batch, samples_in
+from .rows import is_blank, keys_in, lengths_of, may_be_batch, samples_in
 from .run_reports import (
     BLANK,
     DATASET,
@@ -71,6 +71,7 @@ class ReportedRun(TraceRun):
         self._entered = KeyList(self.folder / f"{name}.entered")
         self._delivered = KeyList(self.folder / f"{name}.delivered")
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
+        self._full: dict[int, tuple[str, int]] = {}  # of a stage: what its full batches are lists of, and how many
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
         # Of each stage: how often it got a sample, by its key, less how often it yielded it.
@@ -116,11 +117,24 @@ class ReportedRun(TraceRun):
         """Return the number of samples in a batch; 0 if unknown, which is noted."""
         size = next((stage.batch for stage in reversed(self.seen[: index + 1]) if stage.batch > 0), 0)
         count = samples_in(batch, self.request.keys, size)
+        if size and (lengths := lengths_of(batch)) is not None:
+            count = self._by_full_batch(index, lengths, size, count)
         if count is None and size == 1:
             return 1  # whatever a batch of one sample was made into
         if count is None:
             cast("ReportedStage", self.seen[index]).unclear += 1
         return count or 0
+
+    def _by_full_batch(self, index: int, lengths: tuple[int, int], size: int, count: int | None) -> int | None:
+        """Count a batch that is not full as the full ones of its stage: as columns, or as records with so many fields."""
+        outer, inner = lengths
+        if count == size and (outer == size) != (inner == size):
+            self._full[index] = ("columns", outer) if inner == size else ("records", inner)
+        if count is None and self._full.get(index) == ("columns", outer):
+            count = inner
+        elif count is None and self._full.get(index) == ("records", inner):
+            count = outer
+        return None if count is None or count > size else count
 
     def input_ends(self, index: int) -> InputEnd:
         """Limit the source as well, if it gives batches, or no sample ever follows."""

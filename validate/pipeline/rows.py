@@ -111,6 +111,14 @@ def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None
     return size if fitting and len(item) != length else None
 
 
+def lengths_of(batch: object) -> tuple[int, int] | None:
+    """Return the lengths of a sequence of sequences, outer and inner: columns or records. None if it is none."""
+    if not isinstance(batch, list | tuple) or not all(isinstance(each, list | tuple) for each in batch):
+        return None
+    inner = {len(each) for each in batch}
+    return (len(batch), inner.pop()) if len(inner) == 1 else None
+
+
 def may_be_batch(item: object) -> bool:
     """Return whether an item of a loader, of which no key is visible, may hold several samples."""
     if _is_array(item):
