@@ -206,6 +206,9 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
 def _observed(verdict: Verdict, run: PipelineRun) -> tuple[str, list[str]]:
     """Return the numbers of a run, which are about what it read, and the reasons."""
     reasons = [plain(reason.message) for reason in verdict.reasons]
+    if verdict.outcome == "trains" and verdict.reasons and verdict.reasons[0].slug == "elements":
+        # Without keys it is not visible which samples came out: the headline speaks of elements.
+        return reasons[0], reasons[1:]
     fate = "reach a batch" if verdict.outcome in ("trains", "loses") else "came out"
     if verdict.outcome == "not judged":
         return f"{how_many(run.delivered, 'element')} came out ({run.scope} opened)", reasons

@@ -265,14 +265,14 @@ class SlowStart(TrainingRule):
 
 
 _ENDS = {
-    "crashes": "ends with an exception",
+    "crashes": "ends with an exception or ends its process",
     "stalls": "hangs",
     "loses": "loses too many samples",
 }
 
 
 class OwnPipeline(Rule):
-    """The pipeline of --pipeline loses samples, hangs, or ends with an exception.
+    """The pipeline of --pipeline loses samples, hangs, ends with an exception, or ends its process.
 
     What: the code named by ``--pipeline`` was run over the shards, in their order. The message has the stage at which
     samples were lost, the exception, the sample, and the line of the code.
