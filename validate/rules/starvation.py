@@ -265,7 +265,7 @@ class SlowStart(TrainingRule):
 
 
 _ENDS = {
-    "crashes": "ends with an exception or ends its process",
+    "crashes": "crashes",
     "stalls": "hangs",
     "loses": "loses too many samples",
 }

@@ -56,7 +56,7 @@ def test_a_run_that_cannot_be_judged_has_its_own_exit_status_and_the_command_tha
 
     assert run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--samples", "20", "--ignore", "F,I") == 2
     text = capsys.readouterr().out
-    assert "NOT JUDGED  20 elements came out" in text
+    assert "NOT JUDGED 20 elements came out" in " ".join(text.split())
     command = next(line.strip() for line in text.splitlines() if line.strip().startswith("wdsflow validate"))
     assert command == f"wdsflow validate '{{0..3}}.tar' --pipeline {SMALL}:captions --level full"
     assert run("{0..3}.tar", "--pipeline", f"{SMALL}:captions", "--level", "full", "--ignore", "F,I") == 1
