@@ -74,7 +74,7 @@ def mismatched() -> Wrong:
 
 def tells_apart(values: dict[str, float], planted_keys: set[str]) -> Wrong:
     """Show how good and planted pairs were scored; return what falls short."""
-    print("The scores are in scored/_wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:")
+    print("The scores are in scored/.wdsflow/ledger, as Parquet. Here o stands for good pairs, x for planted ones:")
     print(indent(planted.histogram(values, planted_keys)))
     area = planted.area_under_roc(
         np.array([value for key, value in values.items() if key not in planted_keys]),

@@ -75,7 +75,7 @@ def print_across(image: Image.Image, text: str) -> None:
 
 def ledger(folder: Path, score: str) -> dict[str, float | None]:
     """Return the value of a score, or None, for each key, from the ledgers that a run left in a folder."""
-    table = pq.read_table(folder / "_wdsflow" / "ledger")
+    table = pq.read_table(folder / ".wdsflow" / "ledger")
     column = next(name for name in table.column_names if name.partition("(")[0] == score)
     return dict(zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True))
 

@@ -94,7 +94,7 @@ class PretendedWorkers(LocalEngine[ShardTask]):
 
     def pretended_work(self, task: ShardTask) -> ShardRecord:
         """Write an empty ledger, and return the record of a shard of which most is kept."""
-        with open(f"{task.layout.folder}/_wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0):
+        with open(f"{task.layout.folder}/.wdsflow/ledger/{task.name[:-4]}.parquet", "wb", buffering=0):
             pass
         record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url), samples=SAMPLES)
         record.kept, record.dropped = SAMPLES - 100, {"caption_words >= 3": 100}
@@ -143,7 +143,7 @@ def in_a_process(folder: Path, simulation: Simulation, until: int | None = None)
     begun = time.monotonic()
     child = multiprocessing.get_context("fork").Process(target=timed, args=(folder, simulation))
     child.start()
-    lines = folder / "out" / "_wdsflow" / "manifest.jsonl"
+    lines = folder / "out" / ".wdsflow" / "manifest.jsonl"
     while until is not None and child.is_alive() and recorded(lines) < until:
         time.sleep(0.02)
     if until is not None:
@@ -163,7 +163,7 @@ def compare(folder: Path, simulation: Simulation) -> bool:
     """Return whether a run that was not killed writes the same record."""
     os.rename(folder / "out", folder / "first")
     in_a_process(folder, simulation)
-    one, other = ((folder / name / "_wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out"))
+    one, other = ((folder / name / ".wdsflow" / "manifest.jsonl").read_bytes() for name in ("first", "out"))
     print(f"a run without a kill writes {'the same record' if one == other else 'ANOTHER RECORD'}")
     return one == other
 
@@ -183,7 +183,7 @@ def report_on(folder: Path, simulation: Simulation, given: argparse.Namespace) -
     each = 1000 * seconds / simulation.shards
     print(f"resumed: {found['resumed']:,} shards were done; {found['deaths']:,} workers died, no shard is missing")
     print(f"overhead: {each:.2f} ms per shard with {simulation.workers:,} workers, {seconds:.1f} s in all")
-    inside = folder / "out" / "_wdsflow"
+    inside = folder / "out" / ".wdsflow"
     lines = (inside / "manifest.jsonl").read_bytes()
     compact = lines.count(b"\n") == simulation.shards and not list(inside.glob("manifest-*"))
     print(f"record: {len(lines) / 1e6:.1f} MB, {'compacted: a line for each shard' if compact else 'NOT COMPACTED'}")

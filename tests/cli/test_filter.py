@@ -70,7 +70,7 @@ def test_a_recipe_means_what_the_flags_mean(tmp_path: Path, capsys):
     assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--jobs", 0) == 0
     words = (*WHERE, "--unknown", "drop", "--scores", "blur,brightness", "--jobs", 0)
     assert run("filter", source, "-o", tmp_path / "two", *words) == 0
-    one, two = (tmp_path / name / "_wdsflow/ledger/00000.parquet" for name in ("one", "two"))
+    one, two = (tmp_path / name / ".wdsflow/ledger/00000.parquet" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
     assert run("filter", source, "-o", tmp_path / "one", "--recipe", recipe, "--unknown", "keep") == 2
     assert "holds a filter with --unknown drop; this run has --unknown keep" in capsys.readouterr().err
@@ -114,7 +114,7 @@ def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
         where = f"min_side >= {least}"
         assert run("cut", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--jobs", 0) == 0
         assert json.loads((out / "__len__").read_text()) == kept
-    assert pq.read_table(tmp_path / "scores/_wdsflow/ledger/00002.parquet").num_rows == 20
+    assert pq.read_table(tmp_path / "scores/.wdsflow/ledger/00002.parquet").num_rows == 20
 
 
 def test_the_plan_is_explained_with_costs_and_shares(tmp_path: Path, capsys):

@@ -10,7 +10,7 @@ FILES = (
     "shards/00000.tar", "shards/00001.tar", "shards/00002.tar.gz", "shards/00000.txt", "shards/00000.json",
     "shards/.00004.tar", "deep/train/0.tar", "deep/val/0.tar", "only/one/deeper/a.tar", "empty/readme.md",
     "lines/a.jsonl", "upper/A.TAR", "tars/x.tar/inside.tar", "odd/00000.tr", "train.tar", "list.txt", "notes.txt",
-    "scored/_wdsflow/run.json", "scored-2/_wdsflow/ledger/0.parquet", "filtered/_wdsflow/other.json",
+    "scored/.wdsflow/run.json", "scored-2/.wdsflow/ledger/0.parquet", "filtered/.wdsflow/other.json",
 )  # fmt: skip
 ASKED = (
     "shards", "shards/00000.ta", "shards/0000.tar", "shards/00009.tar", "shards/zzz", "shards/{00000-00001}.tar",
@@ -19,7 +19,7 @@ ASKED = (
     "only/two", "empty", "empty/x.tar", "lines/a.json", "lines/c.jsonl", "upper/A.tar", "upper/a.tr", "tars/x.ta",
     "tars/x.tar/inside.ta", "odd/00000.tar", "odd", "tarin.tar", "train.tar", "list.txt", "notes.txt", "notes.tx", "@lst.txt",
     "nowhere/at/all.tar", "", ".", "./shrads/00000.tar", "http://x/0.tar", "http://x/{0-3}.tar", "shards/{0-3}.tar",
-    "_wdsflow", "scored", "shards/", "shards/00000", "shards/00000.tar.gz",
+    ".wdsflow", "scored", "shards/", "shards/00000", "shards/00000.tar.gz",
 )  # fmt: skip
 LEDGERS = ("scored", "scores", "scord-2", "shards", "nowhere/scored", "shards/scored", "", "zzz")
 

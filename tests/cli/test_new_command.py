@@ -58,7 +58,7 @@ def test_the_command_of_the_page_resumes_after_a_kill(command: list[str], tmp_pa
     urls, whole, killed = with_txt(tmp_path, SHARDS, SAMPLES), tmp_path / "whole", tmp_path / "killed"
     subprocess.run([*command, urls, "-o", whole], check=True, capture_output=True)
     with subprocess.Popen([*command, urls, "-o", killed], stderr=subprocess.DEVNULL) as run:
-        lines, until = killed / "_wdsflow" / "thin.jsonl", time.monotonic() + 60
+        lines, until = killed / ".wdsflow" / "thin.jsonl", time.monotonic() + 60
         while not (lines.exists() and lines.stat().st_size) and time.monotonic() < until:
             time.sleep(0.001)
         run.kill()

@@ -16,7 +16,7 @@ rows: 5 in = 3 samples + 2 left out
     t.jsonl, row 2, column image: 'img/1.jpg'
   left out: 1 x no caption
     t.jsonl, row 3, column caption: it is empty
-  all of them: out/_wdsflow/pack-left-out.jsonl
+  all of them: out/.wdsflow/pack-left-out.jsonl
 3 samples in 2 shards of 1 to 2, 13 kB, in out
 next: wdsflow validate out
 """

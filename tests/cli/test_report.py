@@ -27,11 +27,11 @@ def test_the_page_is_in_the_folder_of_the_run_or_where_it_is_asked_for(folder, m
     monkeypatch.chdir(folder)
     done = run("report", "scores")
     assert done.status == 0
-    assert "wrote scores/_wdsflow/report.html, 0.1 MB" in done.out
+    assert "wrote scores/.wdsflow/report.html, 0.1 MB" in done.out
     elsewhere = run("report", "scores", "-o", "page.html", "--no-pictures")
     assert elsewhere.status == 0
     assert "data:image" not in Path("page.html").read_text()
-    assert "data:image" in Path("scores/_wdsflow/report.html").read_text()
+    assert "data:image" in Path("scores/.wdsflow/report.html").read_text()
     assert "1 of them done before" in run(*SCORE).out  # a page is no reason to score again
 
 
@@ -61,7 +61,7 @@ def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lack
     for path in Path("in").iterdir():
         path.unlink()
     assert run("report", "scores").status == 0
-    page, file = Path("scores/_wdsflow/report.html"), Path("scores/_wdsflow/run.json")
+    page, file = Path("scores/.wdsflow/report.html"), Path("scores/.wdsflow/run.json")
     assert "not finished" not in page.read_text()
     asked = json.loads(file.read_bytes())
     file.write_text(json.dumps({**asked, "urls": [*asked["urls"], "in/f.tar"]}))
@@ -73,7 +73,7 @@ def test_a_page_is_written_though_the_shards_are_gone_and_says_what_the_run_lack
 def test_a_run_that_cannot_be_understood_is_refused_in_words(folder, monkeypatch, tmp_path, asked):
     monkeypatch.chdir(folder)
     shutil.copytree("scores", tmp_path / "odd")
-    (tmp_path / "odd/_wdsflow/run.json").write_text(json.dumps(asked))
+    (tmp_path / "odd/.wdsflow/run.json").write_text(json.dumps(asked))
     done = run("report", tmp_path / "odd")
     assert done.status == 2
     assert "run.json is damaged" in done.err or "no score is called 'of_mine'" in done.err
@@ -83,7 +83,7 @@ def test_a_run_without_numbers_has_a_page_with_boxes_to_tick(folder, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert run("measure", folder / "in", "-o", "formats", "--scores", "format", "--jobs", 0).status == 0
     assert run("report", "formats").status == 0
-    text = Path("formats/_wdsflow/report.html").read_text()
+    text = Path("formats/.wdsflow/report.html").read_text()
     assert 'class="low"' not in text
     assert '<span>jpeg</span> <span class="dim">8</span>' in text
 
@@ -96,8 +96,8 @@ def test_a_run_that_finished_no_shard_is_still_the_nearest_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shards").mkdir()
     assert nearest_ledger(Path("scores")) is None
-    (tmp_path / "scored" / "_wdsflow").mkdir(parents=True)
-    (tmp_path / "scored" / "_wdsflow" / "run.json").write_text("{}")
-    (tmp_path / "others" / "_wdsflow" / "ledger").mkdir(parents=True)
+    (tmp_path / "scored" / ".wdsflow").mkdir(parents=True)
+    (tmp_path / "scored" / ".wdsflow" / "run.json").write_text("{}")
+    (tmp_path / "others" / ".wdsflow" / "ledger").mkdir(parents=True)
     assert nearest_ledger(Path("scores")) == Path("scored")
     assert nearest_ledger(Path("other")) == Path("others")

@@ -25,7 +25,7 @@ COMMANDS = {
     "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--jobs", 0),
     "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--jobs", 0),
 }
-RECORDS = {"_wdsflow/run.json", "_wdsflow/manifest.jsonl", "_wdsflow/unfinished.json"}
+RECORDS = {".wdsflow/run.json", ".wdsflow/manifest.jsonl", ".wdsflow/unfinished.json"}
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def files(folder: Path) -> set[str]:
 
 def is_record(name: str, command: str) -> bool:
     """Return whether a file in an unfinished folder has a use: a whole shard, or what is known of it."""
-    states = {f"_wdsflow/state-{name}.json" for name in (command, "manifest")}
-    ours = {f"_wdsflow/{command}.json", f"_wdsflow/{command}.jsonl"} | RECORDS | states
-    return name in ours or (name.endswith(".tar") and "/" not in name) or name.startswith("_wdsflow/ledger/")
+    states = {f".wdsflow/state-{name}.json" for name in (command, "manifest")}
+    ours = {f".wdsflow/{command}.json", f".wdsflow/{command}.jsonl"} | RECORDS | states
+    return name in ours or (name.endswith(".tar") and "/" not in name) or name.startswith(".wdsflow/ledger/")
 
 
 def unfinished(folder: str = "out") -> list[str]:
@@ -99,7 +99,7 @@ def test_counts_of_a_finished_folder_go_while_it_is_written_again(shards: Path):
     assert not {"sizes.json", "__len__"} & files(shards / "out")
     assert run(*COMMANDS["repair"]) == 0
     assert json.loads((shards / "out/sizes.json").read_text())["00003.tar"] == 1
-    assert "_wdsflow/sizes.json" not in files(shards / "out")
+    assert ".wdsflow/sizes.json" not in files(shards / "out")
 
 
 @pytest.mark.parametrize("command", ["repair", "filter"])
@@ -124,7 +124,7 @@ def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs
     )
     assert done.returncode == 0
     assert unfinished(str(shards / "out")) == []
-    mark = shards / "out/_wdsflow/unfinished.json"
+    mark = shards / "out/.wdsflow/unfinished.json"
     about = {"run": "repair", "shards": 1, "place": str(shards)}
     for hostile in (
         "rm -rf x",
@@ -144,11 +144,11 @@ def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs
 
 
 LEFT = {  # of a run that was killed, and of its processes
-    "repair": ["", "_wdsflow"],
-    "reshard": ["", "_wdsflow", "_wdsflow/reshard-scratch", "_wdsflow/reshard-scratch/copies"],
-    "pack": ["", "_wdsflow", "_wdsflow/pack-scratch"],
-    "graft": ["", "_wdsflow", "_wdsflow/graft", "_wdsflow/graft/table"],
-    "filter": ["", "_wdsflow", *(f"_wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine"))],
+    "repair": ["", ".wdsflow"],
+    "reshard": ["", ".wdsflow", ".wdsflow/reshard-scratch", ".wdsflow/reshard-scratch/copies"],
+    "pack": ["", ".wdsflow", ".wdsflow/pack-scratch"],
+    "graft": ["", ".wdsflow", ".wdsflow/graft", ".wdsflow/graft/table"],
+    "filter": ["", ".wdsflow", *(f".wdsflow/{name}" for name in ("ledger", "resolved", "spool", "quarantine"))],
 }
 
 
@@ -161,9 +161,9 @@ def test_the_next_run_removes_all_that_a_killed_one_left(command, shards: Path):
         (shards / "out" / folder).mkdir(parents=True, exist_ok=True)
         (shards / "out" / folder / "00000.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"a part")
     for name in ("lock", *(["lock-prepare", "lock-finish", "lock.workers"] if command == "filter" else [])):
-        (shards / "out/_wdsflow" / name).touch()
+        (shards / "out/.wdsflow" / name).touch()
     if command == "graft":
-        (shards / "out/_wdsflow/graft/00000.rows").write_bytes(b"1")
+        (shards / "out/.wdsflow/graft/00000.rows").write_bytes(b"1")
     assert run(*COMMANDS[command]) == 0
     assert files(shards / "out") == whole
     assert [path for path in shards.rglob("*") if path.is_dir() and not any(path.iterdir())] == []

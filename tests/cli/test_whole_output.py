@@ -293,7 +293,7 @@ def files(place, found):
     """Yield names, sizes and digests of files, but for those of which the bytes depend on the time or on libraries."""
     for path in sorted(found):
         name = path.relative_to(place)
-        if path.is_file() and "_wdsflow" not in name.parts and path.suffix not in {".sqlite", ".parquet"}:
+        if path.is_file() and ".wdsflow" not in name.parts and path.suffix not in {".sqlite", ".parquet"}:
             data = path.read_bytes().replace(os.fsencode(place), b"/PLACE")
             yield f"{name}: {len(data)} bytes, {sha256(data).hexdigest()[:12]}"
 

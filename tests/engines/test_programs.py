@@ -69,7 +69,7 @@ def test_no_process_of_a_cluster_of_its_own_outlives_a_run_that_is_killed(
     words = ["filter", str(source), "-o", str(tmp_path / "out"), "--where", "blur >= 0", "--engine", "ray"]
     environment = {**alone, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-m", "wdsflow", *words], env=environment) as process:
-        manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+        manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
         while not (manifest.exists() and manifest.stat().st_size):
             assert process.poll() is None
             time.sleep(0.01)

@@ -293,7 +293,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on_with_another_engine(tmp_pat
     filter_shards(source, tmp_path / "alone", Recipe(where=WHERE), RunOptions(jobs=0))
     words = ("filter", source, "-o", tmp_path / "out", "--where", WHERE)
     process = run(site, *words, "--engine", "ray", "--address", cluster.address)
-    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
     while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -58,7 +58,7 @@ def test_scores_that_are_added_give_the_bytes_of_a_run_with_all_of_them(tmp_path
 def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     source = write_set(tmp_path / "in")
     score(source, tmp_path / "out", "blur")
-    before = pq.read_table(tmp_path / "out/_wdsflow/ledger/00002.parquet")
+    before = pq.read_table(tmp_path / "out/.wdsflow/ledger/00002.parquet")
 
     def refuse(*_: object) -> float:
         raise AssertionError("computed again")
@@ -66,7 +66,7 @@ def test_what_a_ledger_has_is_not_computed_again(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(blur, "of", refuse)
         score(source, tmp_path / "out", "caption_words")
-    after = pq.read_table(tmp_path / "out/_wdsflow/ledger/00002.parquet")
+    after = pq.read_table(tmp_path / "out/.wdsflow/ledger/00002.parquet")
     same = [name for name in before.column_names if name != "failed"]  # which lists the failures of all scores
     assert after.select(same).equals(before.select(same))
     assert after["caption_words"].null_count == 2
@@ -172,7 +172,7 @@ def test_the_command_adds_scores_with_the_settings_of_the_ledger(tmp_path: Path,
     assert run("measure", "in", "-o", "out", "--caption", "json:alt", "--scores", "caption_length").status == 0
     added = run("measure", "in", "-o", "out", "--scores", "caption_words")
     assert (added.status, added.err) == (0, "wdsflow: out has caption_length: adding caption_words\n")
-    assert pq.read_table("out/_wdsflow/ledger/0.parquet")["caption_words"].to_pylist() == [None, 2, 4, 6]
+    assert pq.read_table("out/.wdsflow/ledger/0.parquet")["caption_words"].to_pylist() == [None, 2, 4, 6]
     refused = run("cut", "in", "-o", "cut", "--ledger", "out", "--where", "entropy > 0")
     compute, then = refused.commands
     assert (refused.status, compute) == (2, "wdsflow measure in -o out --scores entropy")

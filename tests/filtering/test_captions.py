@@ -114,8 +114,8 @@ def test_auto_picks_the_place_says_so_and_writes_it_into_the_recipe(tmp_path, en
     assert report.total("kept") == report.total("samples")
     assert told[0].startswith("--caption auto: ")
     assert f" in {picked}, such as " in told[0]
-    assert merged(tmp_path / "out" / "_wdsflow" / "run.json", {}).caption == picked
-    ledger = pq.read_schema(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet")
+    assert merged(tmp_path / "out" / ".wdsflow" / "run.json", {}).caption == picked
+    ledger = pq.read_schema(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet")
     assert json.loads(ledger.metadata[b"wdsflow"])["recipe"]["caption"] == picked
     # The same command resumes, and takes what was picked then.
     write_set(tmp_path / "in", [*entries[0], *(in_text(number) for number in range(90, 99))])

@@ -91,7 +91,7 @@ def scored(source, clip, tmp_path_factory):
 
 
 def table(out: Path, shard: int = 0) -> pa.Table:
-    return pq.read_table(out / "_wdsflow" / "ledger" / f"{shard}.parquet")
+    return pq.read_table(out / ".wdsflow" / "ledger" / f"{shard}.parquet")
 
 
 def named(out: Path, beginning: str) -> str:
@@ -154,7 +154,7 @@ def test_the_metadata_tells_model_weights_versions_and_preprocessing(scored, cli
 
 
 def test_other_libraries_read_the_ledger_as_it_is(scored):
-    path, name = scored / "_wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
+    path, name = scored / ".wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
     expected = table(scored).column(name)[0].as_py()
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_parquet(path)
@@ -167,7 +167,7 @@ def test_other_libraries_read_the_ledger_as_it_is(scored):
 
 def test_readers_without_pyarrow_find_the_same(scored):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
-    path, name = scored / "_wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
+    path, name = scored / ".wdsflow" / "ledger" / "0.parquet", named(scored, "image_embedding")
     expected = table(scored).column(name)[0].as_py()
     assert polars.read_parquet(path)[name][0].to_list() == expected
     quoted = name.replace('"', '""')
@@ -301,7 +301,7 @@ def test_embeddings_of_another_model_or_version_are_named_and_not_used(scored, c
 
 
 def rewrite(out: Path, shard: int, change: Any) -> None:
-    found, path = table(out, shard), out / "_wdsflow" / "ledger" / f"{shard}.parquet"
+    found, path = table(out, shard), out / ".wdsflow" / "ledger" / f"{shard}.parquet"
     about = json.loads(found.schema.metadata[b"wdsflow"])
     change(about)
     pq.write_table(found.replace_schema_metadata({"wdsflow": json.dumps(about)}), path)
@@ -402,7 +402,7 @@ def test_workers_give_the_same_bytes_and_what_is_gone_is_made_again(clip, source
     expected = {name: each for name, each in digests(scored).items() if name.endswith(".parquet")}
     found = digests(tmp_path / "out")
     assert {name: found[name] for name in expected} == expected
-    (tmp_path / "out" / "_wdsflow" / "ledger" / "1.parquet").unlink()
+    (tmp_path / "out" / ".wdsflow" / "ledger" / "1.parquet").unlink()
     assert measure_shards(source, tmp_path / "out", recipe, HERE).resumed == 1
     assert {name: digests(tmp_path / "out")[name] for name in expected} == expected
 
@@ -427,7 +427,7 @@ def test_groups_of_rows_are_read_where_a_shard_has_several(clip, source, scored,
         monkeypatch.setattr(module, "GROUP", 5)
     recipe = Recipe(scores=(similarity(clip),), image="jpg", embeddings=True)
     measure_shards(source, tmp_path / "one", recipe, HERE)
-    path = tmp_path / "one" / "_wdsflow" / "ledger" / "1.parquet"
+    path = tmp_path / "one" / ".wdsflow" / "ledger" / "1.parquet"
     assert pq.ParquetFile(path).num_row_groups == 3
     assert table(tmp_path / "one", 1).equals(table(scored, 1))
     counted = Counted(monkeypatch)
@@ -557,7 +557,7 @@ def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip
     out, text = tmp_path / "out", similarity(clip)
     half, column = Recipe(scores=(text,), image="jpg", precision="bf16"), Recipe(scores=(text,)).scores[0]
     measure_shards(source, out, half, HERE)
-    scores = json.loads((out / "_wdsflow" / "run.json").read_text())["scores"]
+    scores = json.loads((out / ".wdsflow" / "run.json").read_text())["scores"]
     ((_, identity),) = scores.items()
     assert identity["settings"]["precision"] == "bf16"
     assert {model["settings"]["precision"] for model in identity["models"]} == {"bf16"}
@@ -569,11 +569,11 @@ def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip
     assert measure_shards(source, out, more, HERE).resumed == 0
     cut = cut_shards(source, tmp_path / "cut", out, Recipe(where=f"{column} > -2", image="jpg"), HERE)
     assert cut.total("kept") > 0
-    recorded = json.loads((tmp_path / "cut" / "_wdsflow" / "run.json").read_text())
+    recorded = json.loads((tmp_path / "cut" / ".wdsflow" / "run.json").read_text())
     ((_, identity),) = recorded["scores"].items()
     assert identity["settings"]["precision"] == "bf16"
     measure_shards(source, tmp_path / "fp32", plain, HERE)
-    found = json.loads((tmp_path / "fp32" / "_wdsflow" / "run.json").read_text())
+    found = json.loads((tmp_path / "fp32" / ".wdsflow" / "run.json").read_text())
     assert "precision" not in found["recipe"]
     ((_, identity),) = found["scores"].items()
     assert identity["settings"]["precision"] == "fp32"

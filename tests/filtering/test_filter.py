@@ -33,7 +33,7 @@ def kept_of(folder: Path) -> dict[str, bytes]:
 
 
 def ledger(out: Path, name: str = "00000") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / "_wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(out / ".wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
     return found
 
 
@@ -87,7 +87,7 @@ def test_an_unreadable_image_costs_itself_and_is_put_aside_whole(tmp_path: Path)
     write_tar(tmp_path / "0.tar", members)
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side >= 20"), HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (199, {"not-an-image": 1})
-    aside = tmp_path / "out" / "_wdsflow" / "quarantine"
+    aside = tmp_path / "out" / ".wdsflow" / "quarantine"
     assert read_tar(aside / "0.tar") == members[154:156]
     line = json.loads((aside / "0.jsonl").read_text())
     assert (line["key"], line["error"], line["stage"], line["sample"]) == ("0077", "not-an-image", "min_side", 77)
@@ -99,7 +99,7 @@ def test_an_unreadable_image_costs_itself_and_is_put_aside_whole(tmp_path: Path)
 def test_what_is_told_of_an_image_is_the_same_in_each_run(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"\xff\xd8\xff junk"), ("a.txt", b"text")])
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="blur > 0"), HERE)
-    (line,) = (tmp_path / "out" / "_wdsflow" / "quarantine" / "0.jsonl").read_text().splitlines()
+    (line,) = (tmp_path / "out" / ".wdsflow" / "quarantine" / "0.jsonl").read_text().splitlines()
     assert json.loads(line)["detail"] == "field 'jpg': cannot identify image file <_io.BytesIO object>"
 
 
@@ -122,7 +122,7 @@ def test_the_ledger_tells_what_was_computed_and_why_a_sample_went(tmp_path: Path
     assert [row["term"] for row in rows[:4]] == ["min_side >= 200"] * 2 + ["caption_words >= 4", None]
     assert rows[0]["caption_words"] is None
     assert (rows[2]["min_side"], rows[2]["caption_words"]) == (220.0, 3.0)
-    about = json.loads(pq.read_schema(tmp_path / "out/_wdsflow/ledger/00000.parquet").metadata[b"wdsflow"])
+    about = json.loads(pq.read_schema(tmp_path / "out/.wdsflow/ledger/00000.parquet").metadata[b"wdsflow"])
     assert about["recipe"]["where"] == recipe.where
     assert about["identities"]["min_side"]["name"] == "min_side"
 
@@ -226,8 +226,8 @@ def test_files_of_others_and_inputs_are_never_replaced(tmp_path: Path):
 def test_a_second_run_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch):
     source = write_shards(tmp_path / "in")
     filter_shards(source, tmp_path / "out", LARGE, HERE)
-    with Lock(tmp_path / "out" / "_wdsflow" / "lock"), pytest.raises(Busy, match="another run works in"):
-        Lock(tmp_path / "out" / "_wdsflow" / "lock", patience=0)
+    with Lock(tmp_path / "out" / ".wdsflow" / "lock"), pytest.raises(Busy, match="another run works in"):
+        Lock(tmp_path / "out" / ".wdsflow" / "lock", patience=0)
     filter_shards(source, tmp_path / "out", LARGE, HERE)
 
 
@@ -248,7 +248,7 @@ def test_compressed_shards_become_plain_ones_with_the_same_members(tmp_path: Pat
     report = filter_shards(str(tmp_path / "in" / "00000.tar.gz"), tmp_path / "packed", LARGE, HERE)
     assert report.total("kept") == 10
     assert (tmp_path / "plain" / "00000.tar").read_bytes() == (tmp_path / "packed" / "00000.tar").read_bytes()
-    assert not (tmp_path / "packed" / "_wdsflow" / "spool").exists()
+    assert not (tmp_path / "packed" / ".wdsflow" / "spool").exists()
 
 
 def test_remote_shards_are_filtered_too(tmp_path: Path):
@@ -361,7 +361,7 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
         cut_shards(source, tmp_path / "cut2", tmp_path / "scores", LARGE, HERE)
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
     measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
-    (tmp_path / "scores" / "_wdsflow" / "ledger" / "00001.parquet").unlink()
+    (tmp_path / "scores" / ".wdsflow" / "ledger" / "00001.parquet").unlink()
     with pytest.raises(
         LedgerError, match=r"scores has no ledger of 00001\.tar: measure"
     ):  # it may hold the first of two

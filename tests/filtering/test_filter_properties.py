@@ -59,14 +59,14 @@ def test_every_member_of_a_sample_ends_in_one_place_unchanged(entries, form, cut
         if report.failures:
             assert not members
             return
-        rows = pq.read_table(folder / "out" / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+        rows = pq.read_table(folder / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
         ranges = {(row["offset"], row["offset"] + row["size"]): row["outcome"] for row in rows}
         found: dict[str, list[Entry]] = {"kept": [], "dropped": [], "quarantined": []}
         for offset, entry in members:
             (outcome,) = (outcome for (start, end), outcome in ranges.items() if start <= offset < end)
             found[outcome].append(entry)
         assert written(folder / "out" / "0.tar") == found["kept"]
-        assert written(folder / "out" / "_wdsflow" / "quarantine" / "0.tar") == found["quarantined"]
+        assert written(folder / "out" / ".wdsflow" / "quarantine" / "0.tar") == found["quarantined"]
         counts = Counter(row["outcome"] for row in rows)
         assert report.total("kept") == counts["kept"]
         assert sum(report.merged("dropped").values()) == counts["dropped"]

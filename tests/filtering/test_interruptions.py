@@ -111,7 +111,7 @@ def test_whatever_moment_a_run_is_killed_at_the_next_one_ends_with_the_same_file
         shutil.rmtree(out, ignore_errors=True)
         if kind == "restart":  # what another run left there, with files between its passes
             filter_shards(source, out, KINDS["two passes"], RunOptions(jobs=0))
-            (out / "_wdsflow" / "spool" / "near-dead").mkdir(parents=True)
+            (out / ".wdsflow" / "spool" / "near-dead").mkdir(parents=True)
             filter_shards(source, out, KINDS["stages"], RunOptions(jobs=0, restart=True))
 
     begin()
@@ -136,7 +136,7 @@ def test_workers_of_a_killed_run_end_and_the_next_run_goes_on(tmp_path: Path):
     words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 2)
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
-    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
     while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.002)
     workers = psutil.Process(process.pid).children(recursive=True)
@@ -156,7 +156,7 @@ def test_an_interrupted_run_ends_cleanly_and_goes_on(tmp_path: Path):
     words = ("filter", source, "-o", tmp_path / "out", "--where", f"{WHERE} and blur >= 0", "--jobs", 1)
     line, environment = command(*words)
     process = subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
     while process.poll() is None and not (manifest.exists() and manifest.stat().st_size):
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
@@ -265,5 +265,5 @@ def test_a_sample_that_kills_its_worker_is_put_aside_and_nothing_else(tmp_path: 
     done = run("filter", source, "-o", tmp_path / "out", "--where", "killer == 1", path=folder)
     assert done.returncode == 0, done.stderr
     assert "quarantined: killed-worker" in done.stdout
-    assert names(tmp_path / "out" / "_wdsflow" / "quarantine" / "00000.tar")[0] == "0000007.jpg"
+    assert names(tmp_path / "out" / ".wdsflow" / "quarantine" / "00000.tar")[0] == "0000007.jpg"
     assert len(names(tmp_path / "out" / "00000.tar")) == 27

@@ -42,12 +42,12 @@ def sets(tmp_path_factory):
 def samples(sets, monkeypatch):
     """(key, number, words) of each sample; in its folder."""
     monkeypatch.chdir(sets)
-    table = pq.ParquetDataset("scored/_wdsflow/ledger").read().to_pydict()
+    table = pq.ParquetDataset("scored/.wdsflow/ledger").read().to_pydict()
     return [*zip(table["key"], table['json_number(path="n")'], table["caption_words"], strict=True)]
 
 
 def kept(out: Path) -> set[str]:
-    table = pq.ParquetDataset(out / "_wdsflow/ledger").read(["key", "outcome"]).to_pydict()
+    table = pq.ParquetDataset(out / ".wdsflow/ledger").read(["key", "outcome"]).to_pydict()
     return {key for key, outcome in zip(table["key"], table["outcome"], strict=True) if outcome == "kept"}
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_resumed_and_a_dry_run_says_the_same(samples, tmp_path):
     whole = run(*words, "-o", tmp_path / "out")
     before = digests(tmp_path / "out")
     (tmp_path / "out/1.tar").unlink()
-    (tmp_path / "out/_wdsflow/ledger/2.parquet").unlink()
+    (tmp_path / "out/.wdsflow/ledger/2.parquet").unlink()
     assert run(*words, "-o", tmp_path / "out").status == 0
     assert digests(tmp_path / "out") == before
     dry = run(*words, "--dry-run")
@@ -127,7 +127,7 @@ def test_an_older_run_without_shares_is_resumed(samples, tmp_path):
     """Its record has no such setting."""
     words = ("filter", "in", "-o", tmp_path / "out", "--where", "caption_words > 2", "--jobs", 0)
     assert run(*words).status == 0
-    assert "keep" not in json.loads((tmp_path / "out/_wdsflow/run.json").read_text())["recipe"]
+    assert "keep" not in json.loads((tmp_path / "out/.wdsflow/run.json").read_text())["recipe"]
     assert "3 of them done before" in run(*words).out
 
 

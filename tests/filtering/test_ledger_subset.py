@@ -144,7 +144,7 @@ def test_the_stage_refuses_at_once_what_it_can_never_do(here):
     with pytest.raises(ValueError, match="the predicate is empty"):
         KeepFromLedger("scored", " ")
     shutil.copytree("scored", "unknown")
-    Path("unknown/_wdsflow/run.json").write_text("{}")
+    Path("unknown/.wdsflow/run.json").write_text("{}")
     with pytest.raises(LedgerError, match=r"run.json does not record how unknown was measured: measure again"):
         KeepFromLedger("unknown", WHERE)
     with pytest.raises(StageError, match="without __url__"):

@@ -36,7 +36,7 @@ def done(tmp_path_factory):
 
 
 def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
-    (folder / "out" / "_wdsflow" / "manifest.jsonl").write_bytes(lines)
+    (folder / "out" / ".wdsflow" / "manifest.jsonl").write_bytes(lines)
     filter_shards(str(folder / "in"), folder / "out", LARGE, HERE)
     assert digests(folder / "out") == whole
 
@@ -45,7 +45,7 @@ def resumes(folder: Path, whole: dict[str, str], lines: bytes) -> None:
 @given(st.sampled_from([field.name for field in fields(ShardRecord) if field.name != "failing"]), trees, st.booleans())
 def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, name, value, missing):
     folder, whole = done
-    line = (folder / "out" / "_wdsflow" / "manifest.jsonl").read_bytes().splitlines()[0]
+    line = (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes().splitlines()[0]
     tree = json.loads(line)
     if missing:
         tree.pop(name, None)  # some are only there if they are not zero
@@ -63,14 +63,14 @@ def test_a_line_with_a_value_of_any_other_kind_never_stops_the_next_run(done, na
 @pytest.mark.parametrize("keep", [0, 1, 40, -2, -1])
 def test_a_line_that_is_cut_anywhere_is_done_again(done, keep):
     folder, whole = done
-    resumes(folder, whole, (folder / "out" / "_wdsflow" / "manifest.jsonl").read_bytes()[:keep])
+    resumes(folder, whole, (folder / "out" / ".wdsflow" / "manifest.jsonl").read_bytes()[:keep])
 
 
 @pytest.mark.parametrize("text", ["[1]", "{}", '{"names": 3, "urls": []}', "{", "\xff"])
 def test_a_request_that_was_damaged_is_named(tmp_path, text):
     source = write_shards(tmp_path / "in", shards=1, samples=4)
     filter_shards(source, tmp_path / "out", Recipe(), HERE)
-    path = tmp_path / "out" / "_wdsflow" / "run.json"
+    path = tmp_path / "out" / ".wdsflow" / "run.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(FileExistsError, match=r"run\.json is damaged"):
         filter_shards(source, tmp_path / "out", Recipe(), HERE)
@@ -80,7 +80,7 @@ def test_work_whose_manifest_cannot_be_read_is_never_removed_for_another_run(tmp
     """A line of a later version is none to this one: what it stands for is there all the same."""
     source = write_shards(tmp_path / "in", shards=2, samples=4)
     filter_shards(source, tmp_path / "out", LARGE, HERE)
-    manifest = tmp_path / "out" / "_wdsflow" / "manifest.jsonl"
+    manifest = tmp_path / "out" / ".wdsflow" / "manifest.jsonl"
     for text in (manifest.read_text().replace('{"shard"', '{"later":1,"shard"'), ""):
         manifest.write_text(text)
         before = digests(tmp_path / "out")

@@ -79,11 +79,11 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
         ((*CUT, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= "]),
-        (("filter", "few", "-o", "out", "--where", "caption_words > 0"), 1, ["wdsflow inspect out/_wdsflow/quarantine/0.tar"]),
+        (("filter", "few", "-o", "out", "--where", "caption_words > 0"), 1, ["wdsflow inspect out/.wdsflow/quarantine/0.tar"]),
         # Some shards could not be read.
         (("filter", "hurt/0000{0..2}.tar", "-o", "out", *LARGE), 1, ["wdsflow validate out"]),
         (("filter", "hurt/0000{0..2}.tar", "-o", "out", *COPIES), 1, ["hurt/00000.tar hurt/00002.tar -o out"]),
-        (("filter", "hurt", "-o", "out", *COPIES), 1, ["wdsflow filter @out/_wdsflow/readable.txt -o out"]),
+        (("filter", "hurt", "-o", "out", *COPIES), 1, ["wdsflow filter @out/.wdsflow/readable.txt -o out"]),
         (("filter", "hurt", "--dry-run", *LARGE), 1, []),
         # Captions are elsewhere.
         (("filter", "json", "-o", "out", *WORDS), 2, ["--caption json:description"]),
@@ -110,7 +110,7 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--ledger scored-2"]),
         (("cut", "in", "-o", "out"), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--where 'min_side >= 200'"]),
         # A ledger that does not serve.
-        ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 2, ["--recipe staged/_wdsflow/run.json", "--ledger staged-2"]),
+        ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 2, ["--recipe staged/.wdsflow/run.json", "--ledger staged-2"]),
         (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),
         # The output is not what it could be.
         (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --jobs 0 --restart", "-o scored-2"]),

@@ -73,9 +73,9 @@ def test_large_images_become_smaller_and_all_else_keeps_its_bytes(tmp_path):
                 assert abs(min(other.size) - min(one.size) * 200 / max(one.size)) <= 1
     assert "resize: truncated" in done.out
     assert "8  images made smaller" in done.out
-    reasons = (out / "_wdsflow" / "quarantine" / "0.jsonl").read_text()
+    reasons = (out / ".wdsflow" / "quarantine" / "0.jsonl").read_text()
     assert json.loads(reasons)["stage"] == "resize"
-    quarantined = samples_of(out / "_wdsflow" / "quarantine")
+    quarantined = samples_of(out / ".wdsflow" / "quarantine")
     assert quarantined["09"] == before["09"]
     assert json.loads((out / "sizes.json").read_text()) == {"0.tar": 7, "1.tar": 7}
 
@@ -84,7 +84,7 @@ def test_the_ledger_has_old_and_new_sizes_and_hashes(tmp_path):
     source, out = mixed(tmp_path / "in", 1), tmp_path / "out"
     run("filter", source, "-o", out, "--resize", "200", "--image-format", "webp", "--where", "key != '02'")
     before, after = samples_of(tmp_path / "in"), samples_of(out)
-    rows = pq.read_table(out / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+    rows = pq.read_table(out / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     found = {row["key"]: json.loads(row["resized"] or "[]") for row in rows}
     assert {key for key, images in found.items() if images} == {"00", "03", "05"}
     for key in ("00", "03", "05"):
@@ -211,7 +211,7 @@ def test_an_image_that_is_left_out_in_the_end_is_not_counted(tmp_path):
     write_tar(tmp_path / "in" / "0.tar", twins)
     done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "true")
     assert "1  images made smaller" in done.out
-    rows = pq.read_table(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     assert [(row["error"], row["resized"] is None) for row in rows] == [
         (None, False),
         ("resize: truncated", True),

@@ -63,7 +63,7 @@ def members(shard: list[Any]) -> Iterator[Entry]:
 
 def outcomes(out: Path) -> list[Any]:
     """Return what became of each sample, as the ledgers say, and what was written."""
-    rows = [row for path in sorted(out.glob("_wdsflow/ledger/*")) for row in pq.read_table(path).to_pylist()]
+    rows = [row for path in sorted(out.glob(".wdsflow/ledger/*")) for row in pq.read_table(path).to_pylist()]
     found: list[Any] = [[row[name] for name in ("key", "outcome", "term", "error", "detail")] for row in rows]
     return [*found, *((path.name, read_tar(path)) for path in sorted(out.glob("**/*.tar")))]
 
@@ -71,7 +71,7 @@ def outcomes(out: Path) -> list[Any]:
 def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     """Return what a recipe says of the values in ledgers, as they are."""
     found = []
-    for path in sorted(scored.glob("_wdsflow/ledger/*")):
+    for path in sorted(scored.glob(".wdsflow/ledger/*")):
         for row in read_ledger(path)[0]:
             program_of(canonical_recipe(recipe)).decide(row)
             found.append([row.key, row.outcome, row.term, row.error, row.detail])
@@ -143,7 +143,7 @@ def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for
 def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
     filter_shards(str(copies), tmp_path, Recipe(where="caption_words >= 2 and duplicate"), HERE)
     for name in ("0", "1"):
-        here, there = (pq.read_table(out / f"_wdsflow/ledger/{name}.parquet") for out in (tmp_path, copies / "scored"))
+        here, there = (pq.read_table(out / f".wdsflow/ledger/{name}.parquet") for out in (tmp_path, copies / "scored"))
         assert here["duplicate"].to_pylist() == there["duplicate"].to_pylist()
     # So a folder that filter wrote serves for other cuts as well.
     cut_shards(str(copies), tmp_path / "cut", tmp_path, Recipe(where="not duplicate"), HERE)

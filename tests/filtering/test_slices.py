@@ -174,7 +174,7 @@ def test_a_run_without_slices_of_any_command_has_a_status(folder: Path, capsys):
 
 def test_slices_of_other_machines_live_while_they_beat(folder: Path):
     slice_of(0)
-    path = StateFile(Path("out/_wdsflow"), "manifest", "filter", (1, 3)).path
+    path = StateFile(Path("out/.wdsflow"), "manifest", "filter", (1, 3)).path
     ((state, _),) = read_states(path.parent, "manifest")
     elsewhere = replace(state, index=1, ended="", process={**state.process, "host": "node7", "pid": 12})
     path.write_text(json.dumps(asdict(elsewhere)))
@@ -213,7 +213,7 @@ def test_slices_that_work_at_the_same_time_are_watched_killed_and_completed(fold
     ]
     phases, most = set[str](), 0
     while any(each.poll() is None for each in running):
-        if not Path("out/_wdsflow/run.json").exists():
+        if not Path("out/.wdsflow/run.json").exists():
             continue
         found = status()
         phases |= {each.phase for each in found.slices}

@@ -40,7 +40,7 @@ def test_numbers_and_texts_of_the_json_are_terms_like_others(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [*members, ("x.jpg", picture(64, 64)), ("y.jpg", picture(9, 9)), ("y.json", b"{")])
     recipe = Recipe(where="json_number('meta.similarity') > 0.3", scores=("json_text('license')",))
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", recipe, HERE)
-    rows = {row["key"]: row for row in pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()}
+    rows = {row["key"]: row for row in pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()}
     assert [key for key, row in rows.items() if row["outcome"] == "kept"] == ["0", "2"]
     assert report.merged("dropped") == {'json_number(path="meta.similarity") > 0.3': 1}
     errors = {key: row["error"] for key, row in rows.items() if row["error"]}

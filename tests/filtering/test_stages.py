@@ -115,11 +115,11 @@ def test_scores_see_what_stages_made_and_every_sample_is_accounted_for(tmp_path:
     texts = {name: data for name, data in kept.items() if name.endswith(".txt")}
     assert len(texts) == report.total("kept") > 10
     assert set(texts.values()) == {b"a word or two", "café au lait".encode()}
-    lines = (tmp_path / "out/_wdsflow/quarantine/0.jsonl").read_text().splitlines()
+    lines = (tmp_path / "out/.wdsflow/quarantine/0.jsonl").read_text().splitlines()
     broken = next(line for line in map(json.loads, lines) if line["key"] == "0009")
     assert (broken["stage"], broken["error"]) == ("stage 2 json_text", "stage 2 json_text: bad-json")
     assert "cannot be parsed" in broken["detail"]
-    rows = pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()
     assert (rows[0]["outcome"], rows[0]["term"]) == ("dropped", "stage 1 has_fields: no-json")
 
 
@@ -130,7 +130,7 @@ def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     report = cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where=WHERE.where), HERE)
     assert (tmp_path / "cut/0.tar").read_bytes() == (tmp_path / "filter/0.tar").read_bytes()
     assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
-    quarantine = "_wdsflow/quarantine/0.jsonl"
+    quarantine = ".wdsflow/quarantine/0.jsonl"
     assert (tmp_path / "cut" / quarantine).read_bytes() == (tmp_path / "filter" / quarantine).read_bytes()
     with pytest.raises(LedgerError, match="other stages"):
         cut_shards(
@@ -240,7 +240,7 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
             keys[0],
             keys[2],
         ]
-    reason = json.loads((filtered / "_wdsflow" / "quarantine" / "0.jsonl").read_text())
+    reason = json.loads((filtered / ".wdsflow" / "quarantine" / "0.jsonl").read_text())
     assert reason["key"] == "a\\udcfe2"
 
 

@@ -31,7 +31,7 @@ def test_samples_put_aside_replace_no_input_and_none_is_removed(tmp_path: Path):
     assert digests(tmp_path / "in") == before
 
 
-@pytest.mark.parametrize("where", ["out", "out/_wdsflow/tars"])
+@pytest.mark.parametrize("where", ["out", "out/.wdsflow/tars"])
 def test_samples_put_aside_do_not_lie_where_the_kept_ones_do(tmp_path: Path, where):
     with pytest.raises(FileExistsError, match="another folder for --quarantine"):
         filter_shards(
@@ -56,7 +56,7 @@ def test_another_folder_for_samples_put_aside_is_named_and_a_restart_clears_the_
         filter_shards(source, tmp_path / "out", WHERE, HERE)
     filter_shards(source, tmp_path / "out", WHERE, RunOptions(jobs=0, restart=True))
     assert [*(tmp_path / "aside").iterdir()] == []
-    assert len([*(tmp_path / "out" / "_wdsflow" / "quarantine").iterdir()]) == 4
+    assert len([*(tmp_path / "out" / ".wdsflow" / "quarantine").iterdir()]) == 4
 
 
 def test_a_restart_does_not_remove_the_outputs_that_it_is_to_read(tmp_path: Path):
@@ -81,7 +81,7 @@ def test_reasons_that_are_gone_are_written_again(tmp_path: Path):
     source = damaged(tmp_path / "in")
     filter_shards(source, tmp_path / "out", WHERE, HERE)
     before = digests(tmp_path / "out")
-    (tmp_path / "out" / "_wdsflow" / "quarantine" / "00001.jsonl").unlink()
+    (tmp_path / "out" / ".wdsflow" / "quarantine" / "00001.jsonl").unlink()
     report = filter_shards(source, tmp_path / "out", WHERE, HERE)
     assert (report.resumed, digests(tmp_path / "out")) == (1, before)
     assert "00001.jsonl is missing" in report.changed[0]

@@ -87,7 +87,7 @@ def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, na
 def test_values_of_all_kinds_are_counted(folder, monkeypatch):
     monkeypatch.chdir(folder)
     shown = run("scores", "--ledger", "scored", "format", "has('jpg')", "json_number('odd')").out
-    table = pq.ParquetDataset("scored/_wdsflow/ledger").read()
+    table = pq.ParquetDataset("scored/.wdsflow/ledger").read()
     formats, several = table["format"].to_pylist(), table["several"].to_pylist()
     jpegs = formats.count("jpeg") + sum(json.loads(text).get("format", []).count("jpeg") for text in several if text)
     assert f"  {jpegs}  jpeg" in shown
@@ -157,7 +157,7 @@ def test_where_small_values_are_good_the_page_is_named_instead_of_a_wrong_thresh
 def test_a_run_that_is_not_finished_is_said_to_be(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     shutil.copytree(folder / "scored", tmp_path / "half")
-    manifest = tmp_path / "half" / "_wdsflow" / "manifest.jsonl"
+    manifest = tmp_path / "half" / ".wdsflow" / "manifest.jsonl"
     first, *others = manifest.read_text().splitlines(keepends=True)
     manifest.write_text(first)
     assert others

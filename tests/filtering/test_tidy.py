@@ -25,7 +25,7 @@ def test_a_finished_folder_has_what_a_user_needs(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 200"), RunOptions(jobs=2))
     inside = ["", "/run.json", "/manifest.jsonl", "/ledger", "/ledger/00000.parquet", "/ledger/00001.parquet"]
-    mine = {f"_wdsflow{name}" for name in inside}
+    mine = {f".wdsflow{name}" for name in inside}
     assert below(tmp_path / "out") == mine | {"00000.tar", "00001.tar", "sizes.json", "__len__"}
     assert filter_shards(source, tmp_path / "out", Recipe(where="min_side >= 200"), HERE).resumed == 2
     assert below(tmp_path / "out") == mine | {"00000.tar", "00001.tar", "sizes.json", "__len__"}
@@ -34,9 +34,9 @@ def test_a_finished_folder_has_what_a_user_needs(tmp_path: Path):
 def test_after_two_passes_nothing_is_left_of_what_went_between_them(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=8)
     filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE)
-    left = below(tmp_path / "out" / "_wdsflow")
+    left = below(tmp_path / "out" / ".wdsflow")
     assert {name for name in left if "lock" in name or "spool" in name or "resolved" in name or "tars" in name} == set()
-    assert {"scored/_wdsflow/run.json", "scored/_wdsflow/ledger/00000.parquet", "ledger/00000.parquet"} <= left
+    assert {"scored/.wdsflow/run.json", "scored/.wdsflow/ledger/00000.parquet", "ledger/00000.parquet"} <= left
     assert filter_shards(source, tmp_path / "out", Recipe(where="not duplicate"), HERE).resumed == 2
 
 
@@ -53,12 +53,12 @@ def test_a_run_that_starts_again_leaves_nothing_of_the_one_before(tmp_path: Path
 def test_what_was_put_aside_stays(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"no image")])
     filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side > 1"), HERE)
-    assert {"quarantine/0.tar", "quarantine/0.jsonl"} <= below(tmp_path / "out" / "_wdsflow")
+    assert {"quarantine/0.tar", "quarantine/0.jsonl"} <= below(tmp_path / "out" / ".wdsflow")
 
 
 def test_slices_leave_the_folder_to_those_that_still_work(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=2, samples=4)
-    inside = tmp_path / "out" / "_wdsflow"
+    inside = tmp_path / "out" / ".wdsflow"
 
     def run(index: int) -> set[str]:
         filter_shards(source, tmp_path / "out", Recipe(where="bytes > 1"), RunOptions(jobs=0, index=index, count=2))

@@ -180,7 +180,7 @@ def test_a_server_that_has_no_shards_is_named_with_what_it_answered(here, name, 
     [
         ("in", "is an input: choose another folder for the output"),
         ("file", "file is a file: choose a folder for the output"),
-        ("file/out", "cannot write: Not a directory: file/out/_wdsflow"),
+        ("file/out", "cannot write: Not a directory: file/out/.wdsflow"),
         ("in-scores", "in-scores holds a measurement with --scores "),
         ("others", "others/00000.tar exists already, and no run wrote it: choose another folder"),
         ("https://host/out", "https://host/out is not a local folder"),
@@ -206,7 +206,7 @@ def test_an_output_inside_of_the_input_is_none_of_the_shards(here):
 
 def test_a_second_run_at_the_same_time_is_refused(here):
     assert run("filter", "in", "-o", "busy", *LARGE, "--jobs", 0).status == 0
-    with Lock(Path("busy/_wdsflow/lock")):
+    with Lock(Path("busy/.wdsflow/lock")):
         done = run("filter", "in", "-o", "busy", *LARGE, "--jobs", 0)
         check(done, "another run works in busy; wait for it or stop it")
     assert len(done.commands) == 1

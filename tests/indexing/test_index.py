@@ -32,7 +32,7 @@ def pair(tmp_path: Path) -> Path:
 def files(path: Path) -> dict[str, bytes]:
     """Return all files below a folder but shards and the record."""
     found = (each for each in path.rglob("*") if each.is_file() and each.suffix != ".tar")
-    return {str(each.relative_to(path)): each.read_bytes() for each in found if "_wdsflow" not in each.parts}
+    return {str(each.relative_to(path)): each.read_bytes() for each in found if ".wdsflow" not in each.parts}
 
 
 def read(path: Path, name: str) -> Any:
@@ -62,7 +62,7 @@ def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Pat
 
     assert index_shards(str(pair), KINDS, jobs=1).refused
     once = files(pair)
-    shutil.rmtree(pair / "_wdsflow")
+    shutil.rmtree(pair / ".wdsflow")
     for name in once:
         (pair / name).unlink()
     monkeypatch.setattr("wdsflow.indexing.folder_index.run_in_threads", backwards)

@@ -61,7 +61,7 @@ def ledger(folder, name, some, scores):
     fields = [(key, field, data) for key, image, text in some for field, data in (("jpg", image), ("txt", text))]
     write_tar(folder / f"{name}.tar", [(f"{key}.{field}", data) for key, field, data in fields])
     measure_shards(str(folder / f"{name}.tar"), folder / name, Recipe(scores=scores), RunOptions(jobs=0, device="cpu"))
-    rows = pq.read_table(folder / name / f"_wdsflow/ledger/{name}.parquet").to_pylist()
+    rows = pq.read_table(folder / name / f".wdsflow/ledger/{name}.parquet").to_pylist()
     return {row["key"]: {column: row[column] for column in row if "(" in column} for row in rows}
 
 

@@ -25,7 +25,7 @@ def captioned(path: Path, texts: list[str]) -> str:
 
 
 def reasons(out: Path) -> list[tuple[int, str, str]]:
-    lines = (out / "_wdsflow/quarantine/0.jsonl").read_text().splitlines()
+    lines = (out / ".wdsflow/quarantine/0.jsonl").read_text().splitlines()
     return [(line["sample"], line["error"], line["detail"]) for line in map(json.loads, lines)]
 
 
@@ -87,7 +87,7 @@ def test_small_shards_are_told_together_and_are_not_done(tmp_path):
         captioned(tmp_path / f"in/{number:02d}.tar", [f"bad {each}" for each in range(4)])
     with pytest.raises(BrokenRunError, match="faulty_plain failed for each of the first 100 samples"):
         filter_shards(str(tmp_path / "in"), tmp_path / "out", Recipe(where="faulty_plain >= 1"), HERE)
-    assert (tmp_path / "out/_wdsflow/manifest.jsonl").read_bytes() == b""
+    assert (tmp_path / "out/.wdsflow/manifest.jsonl").read_bytes() == b""
 
 
 def test_fewer_samples_than_that_are_put_aside_and_a_second_run_finds_all_done(tmp_path):
@@ -117,7 +117,7 @@ def test_values_of_numpy_are_numbers(tmp_path):
         HERE,
     )
     assert report.total("kept") == 1
-    rows = pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()
     assert [row["faulty_batch"] for row in rows] == [3.0, 12.0]
 
 

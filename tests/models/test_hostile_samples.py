@@ -118,7 +118,7 @@ def test_each_score_has_a_value_or_a_reason_for_each_sample_and_the_run_ends(tmp
         str(tmp_path / "0.tar"), tmp_path / "out", Recipe(scores=tuple(asked)), RunOptions(jobs=0, device="cpu")
     )
     assert report.total("samples") == len(samples)
-    rows = pq.read_table(tmp_path / "out/_wdsflow/ledger/0.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out/.wdsflow/ledger/0.parquet").to_pylist()
     names = [name for name in rows[0] if name.partition("(")[0] in SCORES and not name.endswith(" gathered")]
     assert len(names) == len(asked)
     for name, row in zip(samples, rows, strict=True):

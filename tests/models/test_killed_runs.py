@@ -59,7 +59,7 @@ def killer(ended, killed, ledgers):
 def test_a_process_killed_at_work_changes_no_byte(calm, tmp_path):
     source, recipe, whole = calm
     ended, killed = threading.Event(), []
-    ledgers = tmp_path / "out" / "_wdsflow" / "ledger"
+    ledgers = tmp_path / "out" / ".wdsflow" / "ledger"
     thread = threading.Thread(target=killer, args=(ended, killed, ledgers))
     thread.start()
     try:

@@ -55,7 +55,7 @@ def captioned(path: Path, texts: list[str]) -> str:
 
 
 def ledger(out: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / "_wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(out / ".wdsflow" / "ledger" / f"{name}.parquet").to_pylist()
     return found
 
 

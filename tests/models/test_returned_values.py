@@ -49,7 +49,7 @@ def shard(path: Any, samples: int = 3) -> str:
 
 
 def ledger(out: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / "_wdsflow/ledger/0.parquet").to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(out / ".wdsflow/ledger/0.parquet").to_pylist()
     return found
 
 

@@ -190,7 +190,7 @@ def test_files_of_a_sample_and_of_systems_are_no_tables(tmp_path: Path):
         "0.json": b"[1]",
         "info.json": b"{}",
         ".x/t.csv": b"a",
-        "_wdsflow/p.jsonl": b"",
+        ".wdsflow/p.jsonl": b"",
     }
     report = pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
     assert report.samples == 1

@@ -78,7 +78,7 @@ def test_a_wrong_row_is_left_out_and_named_with_its_column(folder: Path, name):
     assert list(packed(folder.parent / "out")) == ["same", "same_", "last"]
     assert f"t.jsonl, row 3, column {column}: " in str(report)
     assert message in str(report)
-    listed = (folder.parent / "out/_wdsflow/pack-left-out.jsonl").read_text().splitlines()
+    listed = (folder.parent / "out/.wdsflow/pack-left-out.jsonl").read_text().splitlines()
     (facts,) = map(json.loads, listed)
     assert (facts["row"], facts["column"], facts["reason"]) == (3, column, reason)
     assert message in facts["detail"]

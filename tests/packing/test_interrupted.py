@@ -117,7 +117,7 @@ def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_a
     first = pack_shards(table, out, samples=10)
     listed = Path(first.listed).read_bytes()
     assert len(listed.splitlines()) == 21
-    assert b"<html>" not in (out / "_wdsflow/pack.jsonl").read_bytes()
+    assert b"<html>" not in (out / ".wdsflow/pack.jsonl").read_bytes()
     assert {reason: len(rows) for reason, rows in first.examples.items()} == {
         "not an image or video": 3,
         "no caption": 1,
@@ -126,10 +126,10 @@ def test_rows_that_are_left_out_when_they_are_read_are_in_files_and_all_listed_a
     again = pack_shards(table, out, samples=10)
     assert (again.resumed, Path(again.listed).read_bytes()) == (4, listed)
     assert again.examples == first.examples
-    next((out / "_wdsflow/pack-left-out").iterdir()).unlink()
+    next((out / ".wdsflow/pack-left-out").iterdir()).unlink()
     third = pack_shards(table, out, samples=10)
     assert (third.resumed, Path(third.listed).read_bytes()) == (3, listed)
     for number in range(40):
         (tmp_path / f"img/{number}.jpg").write_bytes(jpeg(number))
     fourth = pack_shards(table, out, samples=10)
-    assert (fourth.samples, (out / "_wdsflow/pack-left-out").exists()) == (39, False)
+    assert (fourth.samples, (out / ".wdsflow/pack-left-out").exists()) == (39, False)

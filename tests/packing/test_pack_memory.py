@@ -54,6 +54,6 @@ def test_rows_that_are_left_out_when_they_are_read_are_not_in_memory(tmp_path: P
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         counts = json.loads(done.stdout)
         assert counts[:3] == [rows, rows // 50, rows * 49 // 50]
-        assert (folder / "out/_wdsflow/pack.jsonl").stat().st_size < 1 << 16
+        assert (folder / "out/.wdsflow/pack.jsonl").stat().st_size < 1 << 16
         peaks.append(counts[3])
     assert peaks[1] < peaks[0] + 20, peaks

@@ -287,4 +287,4 @@ def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(
         assert (opened.page.text_content("#kept") or "").startswith("at least ")
         command = f"wdsflow measure {(opened.page.text_content('#pending') or '').partition('wdsflow measure ')[2]}"
     assert pasted(f"{command} --jobs 0").status == 0
-    assert '"captions": "json:a"' in (tmp_path / "out-scores/_wdsflow/run.json").read_text()
+    assert '"captions": "json:a"' in (tmp_path / "out-scores/.wdsflow/run.json").read_text()

@@ -152,7 +152,7 @@ def test_all_kinds_of_a_folder_have_one_command(tmp_path: Path) -> None:
 
 
 def test_files_that_something_else_wrote_are_replaced_or_removed_by_commands_that_say_so(indexed: Path) -> None:
-    shutil.rmtree(indexed / "_wdsflow")
+    shutil.rmtree(indexed / ".wdsflow")
     (indexed / "0001.tar").unlink()
     (indexed / "0001_stats.json").write_text('{"failed_to_download": 1, "successes": 8}')
     _, commands = fixes(indexed)

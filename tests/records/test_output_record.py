@@ -95,8 +95,8 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
         "2.tar",
         "sizes.json",
         "__len__",
-        "_wdsflow/thin.json",
-        "_wdsflow/thin.jsonl",
+        ".wdsflow/thin.json",
+        ".wdsflow/thin.jsonl",
     }
     assert json.loads(whole["sizes.json"]) == {"0.tar": 2, "1.tar": 3, "2.tar": 3}
     assert thin_all(source, tmp_path / "out", {"--every": 2}).resumed == 3
@@ -124,7 +124,7 @@ def test_a_second_run_keeps_what_is_done_and_leaves_the_same_bytes(source: Path,
 def test_a_line_that_cannot_be_right_is_not_believed(source: Path, tmp_path: Path, change):
     thin_all(source, tmp_path / "out", {})
     whole = files(tmp_path / "out")
-    lines = tmp_path / "out/_wdsflow/thin.jsonl"
+    lines = tmp_path / "out/.wdsflow/thin.jsonl"
     first, second, third = lines.read_text().splitlines()
     lines.write_text(f"{first}\n{second}\n{change(third)}")
     assert thin_all(source, tmp_path / "out", {}).resumed == 2
@@ -139,12 +139,12 @@ def test_other_options_are_refused_unless_the_earlier_run_finished_nothing(sourc
     for path in out.glob("*.tar"):
         path.unlink()
     assert thin_all(source, out, {"--every": 3}).resumed == 0
-    assert json.loads((out / "_wdsflow/thin.json").read_text())["options"] == {"--every": 3}
+    assert json.loads((out / ".wdsflow/thin.json").read_text())["options"] == {"--every": 3}
 
 
 def test_a_damaged_file_of_options_is_named_with_what_to_do(source: Path, tmp_path: Path):
     thin_all(source, tmp_path / "out", {})
-    (tmp_path / "out/_wdsflow/thin.json").write_text("{")
+    (tmp_path / "out/.wdsflow/thin.json").write_text("{")
     with pytest.raises(
         FileExistsError, match=r"thin\.json is damaged.* remove .*out, or choose another folder with -o"
     ):
@@ -205,7 +205,7 @@ def test_the_output_of_an_input_that_is_no_shard_any_more_is_removed(source: Pat
     assert ([line.lost for line in report.shards], report.kept) == ([[], ["not a tar"], []], [])
     assert not (tmp_path / "out/1.tar").exists()
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 2, "2.tar": 3}
-    assert len((tmp_path / "out/_wdsflow/thin.jsonl").read_text().splitlines()) == 2
+    assert len((tmp_path / "out/.wdsflow/thin.jsonl").read_text().splitlines()) == 2
 
 
 def test_the_output_of_an_input_that_is_out_of_reach_is_kept_and_named(source: Path, tmp_path: Path):
@@ -238,7 +238,7 @@ def test_a_line_that_the_disk_did_not_take_is_taken_back(source: Path, tmp_path:
     with pytest.raises(OSError, match="No space left on device"):
         thin_all(source, tmp_path / "out", {})
     monkeypatch.undo()
-    (line,) = (tmp_path / "out/_wdsflow/thin.jsonl").read_text().splitlines()
+    (line,) = (tmp_path / "out/.wdsflow/thin.jsonl").read_text().splitlines()
     assert json.loads(line)["name"] in {"0.tar", "1.tar"}  # outputs that are done by then are noted in any order
     assert not (tmp_path / "out/sizes.json").exists()
     assert thin_all(source, tmp_path / "out", {}).resumed == 1

@@ -29,7 +29,7 @@ from wdsflow.reshaping.reshard import reshard_shards
 from wdsflow.shards.shard_identity import fingerprint
 
 OUT = "memory://bucket/out"
-LOCK = "/bucket/out/_wdsflow/lock"
+LOCK = "/bucket/out/.wdsflow/lock"
 CHANGES = ("put_file", "pipe_file", "rm_file", "cp_file")
 
 
@@ -182,7 +182,7 @@ def test_a_stub_never_replaces_an_object(memory, tmp_path):
         (tmp_path / "a.tar").rename(tmp_path / "b.tar")
         (tmp_path / "a.tar").symlink_to(tmp_path / "b.tar")
         with pytest.raises(RuntimeError, match="only the stub"):
-            store.put(tmp_path / "_wdsflow" / "x.jsonl", "b.tar", b"{}\n", [tmp_path / "b.tar"])
+            store.put(tmp_path / ".wdsflow" / "x.jsonl", "b.tar", b"{}\n", [tmp_path / "b.tar"])
         (tmp_path / "a.tar").unlink()
     assert objects(memory) == {"b.tar": b"a" * 100_000}
 
@@ -192,7 +192,7 @@ def test_an_uploaded_shard_takes_up_hardly_any_disk_and_is_the_same_to_the_recor
         path = tmp_path / "a.tar"
         path.write_bytes(os.urandom(4 << 20))
         before = fingerprint(str(path))
-        store.put(tmp_path / "_wdsflow" / "x.jsonl", "a.tar", b"{}\n", [path])
+        store.put(tmp_path / ".wdsflow" / "x.jsonl", "a.tar", b"{}\n", [path])
         assert os.stat(path).st_blocks * 512 <= 128 << 10
         assert fingerprint(str(path)) == before
         assert fingerprint(str(path))["size"] == 4 << 20
@@ -287,5 +287,5 @@ def test_a_store_that_takes_nothing_is_an_error_that_names_the_object(memory, sh
     monkeypatch.setattr(MemoryFileSystem, "put_file", denied)
     with pytest.raises(StoreError) as caught:
         repaired(OUT, shards)
-    assert (caught.value.strerror, caught.value.filename) == ("read only", f"{OUT}/_wdsflow/unfinished.json")
+    assert (caught.value.strerror, caught.value.filename) == ("read only", f"{OUT}/.wdsflow/unfinished.json")
     assert not memory.exists(LOCK)

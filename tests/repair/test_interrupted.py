@@ -49,8 +49,8 @@ def test_a_repair_killed_between_a_shard_and_its_record_resumes(shards: str, tmp
     out = tmp_path / "out"
     repair_shards(shards, out)
     whole = digests(out)
-    lines = (out / "_wdsflow/repair.jsonl").read_bytes().splitlines(keepends=True)
-    (out / "_wdsflow/repair.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    lines = (out / ".wdsflow/repair.jsonl").read_bytes().splitlines(keepends=True)
+    (out / ".wdsflow/repair.jsonl").write_bytes(b"".join(lines[:3]) + lines[3][:50])
     (out / "5.tar").unlink()
     (out / "5.tar.0a1b2c3d.wdsflow.tmp").write_bytes(b"half of it")
     before = times(out)
@@ -119,6 +119,6 @@ def test_two_repairs_do_not_work_in_one_folder_at_once(shards: str, tmp_path: Pa
     from wdsflow.records.refusals import Lock
     from wdsflow.records.store_lock import Busy
 
-    (tmp_path / "out/_wdsflow").mkdir(parents=True)
-    with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
+    (tmp_path / "out/.wdsflow").mkdir(parents=True)
+    with Lock(tmp_path / "out/.wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
         repair_shards(shards, tmp_path / "out")

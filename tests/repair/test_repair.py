@@ -35,7 +35,7 @@ def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], Re
 
 def listed(folder: Path) -> list[str]:
     """Return the names in an output folder, but that of its own record."""
-    return sorted(name for name in os.listdir(folder) if name != "_wdsflow")
+    return sorted(name for name in os.listdir(folder) if name != ".wdsflow")
 
 
 def samples(*keys: str) -> list[Entry]:

@@ -85,7 +85,7 @@ def test_tables_of_all_kinds_give_the_same_shards(shards: str, tmp_path: Path, n
     after = [entry for n in (0, 1) for entry in read_tar(tmp_path / f"out/{n}.tar") if not entry[0].endswith("txt")]
     assert after == before
     assert json.loads((tmp_path / "out/sizes.json").read_text()) == {"0.tar": 4, "1.tar": 4}
-    assert not (tmp_path / "out/_wdsflow/graft").exists()
+    assert not (tmp_path / "out/.wdsflow/graft").exists()
 
 
 def test_a_folder_of_tables_is_one_table(shards: str, tmp_path: Path):
@@ -221,7 +221,7 @@ def test_samples_and_rows_without_a_partner_are_counted_and_listed(shards: str, 
     assert "samples: 3 matched + 5 unmatched + 0 ambiguous + 0 without field = 8" in text
     assert "rows of the table: 3 used + 2 unmatched + 1 without a value = 6" in text
     assert r"unmatched: nobody, no\nbody" in text
-    listed = [json.loads(line) for line in (tmp_path / "out/_wdsflow/graft-unmatched.jsonl").read_text().splitlines()]
+    listed = [json.loads(line) for line in (tmp_path / "out/.wdsflow/graft-unmatched.jsonl").read_text().splitlines()]
     assert listed == [{"row": 4, "key": "nobody"}, {"row": 6, "key": "no\nbody"}]
     assert [*captions(tmp_path / "out").values()][3:] == ["old"] * 5
     report = graft_shards(

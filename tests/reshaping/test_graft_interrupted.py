@@ -113,7 +113,7 @@ def test_an_interrupted_first_pass_leaves_nothing_behind(shards: str, tmp_path: 
     out, seen = tmp_path / "out", []
 
     def fail(_: object) -> None:
-        seen.extend(path.name for path in (out / "_wdsflow/graft").iterdir())
+        seen.extend(path.name for path in (out / ".wdsflow/graft").iterdir())
         raise error
 
     with pytest.raises(error):

@@ -212,7 +212,7 @@ def test_samples_whose_members_are_not_together_are_not_parted(tmp_path: Path, f
         ({"split": "train=0.9,val=0.2"}, "are 1.1 together: at most 1"),
         ({"split": "train=0.9,Train=0.1"}, "names Train twice"),
         ({"split": "../x=0.9"}, "not of the form NAME=SHARE"),
-        ({"split": "_wdsflow=0.9"}, "not of the form NAME=SHARE"),
+        ({"split": ".wdsflow=0.9"}, "not of the form NAME=SHARE"),
         ({"split": "train=nan"}, "not of the form NAME=SHARE"),
         ({"folds": 1}, "--folds must be at least 2"),
         ({"samples": 0}, "--samples must be at least 1"),
@@ -251,8 +251,8 @@ def test_other_inputs_replace_the_shards_of_the_earlier_run(tmp_path: Path):
     report = reshard_shards(source, out, samples=10)
     assert report.removed == 4
     reshard_shards(source, tmp_path / "new", samples=10)
-    assert {name: digest for name, digest in digests(out).items() if "_wdsflow" not in name} == {
-        name: digest for name, digest in digests(tmp_path / "new").items() if "_wdsflow" not in name
+    assert {name: digest for name, digest in digests(out).items() if ".wdsflow" not in name} == {
+        name: digest for name, digest in digests(tmp_path / "new").items() if ".wdsflow" not in name
     }
 
 

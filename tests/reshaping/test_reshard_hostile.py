@@ -34,7 +34,7 @@ def test_packed_shards_come_out_as_plain_ones(tmp_path: Path, order):
     plain = members(in_folder(write_set(tmp_path / "plain")))
     reshard_shards(packed_set(tmp_path / "in"), tmp_path / "out", samples=7, **order)
     assert members(in_folder(tmp_path / "out")) == plain
-    assert sorted(path.name for path in (tmp_path / "out/_wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+    assert sorted(path.name for path in (tmp_path / "out/.wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
 
 
 @ORDERS

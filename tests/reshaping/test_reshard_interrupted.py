@@ -36,7 +36,7 @@ def test_finished_shards_are_kept_and_half_ones_written_again(tmp_path: Path):
     source, out = packed_set(tmp_path / "in"), tmp_path / "out"
     reshard_shards(source, out, samples=10, shuffle=0)
     whole = digests(out)
-    record = out / "_wdsflow/reshard.jsonl"
+    record = out / ".wdsflow/reshard.jsonl"
     lines = record.read_bytes().splitlines(keepends=True)
     record.write_bytes(b"".join(lines[:6]) + lines[6][:50])
     (out / "00009.tar").unlink()
@@ -91,7 +91,7 @@ def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypat
     seen: list[str] = []
 
     def fails(*_: object) -> None:
-        seen.extend(path.name for path in (out / "_wdsflow/reshard-scratch/copies").iterdir())
+        seen.extend(path.name for path in (out / ".wdsflow/reshard-scratch/copies").iterdir())
         raise error
 
     monkeypatch.setattr("wdsflow.reshaping.reshard.run_reshard.write_output", fails)
@@ -101,7 +101,7 @@ def test_copies_of_packed_inputs_go_however_a_run_ends(tmp_path: Path, monkeypat
     assert {"1.tar", "3.tar"} <= set(seen)
     assert list(out.rglob("*")) == []
     reshard_shards(source, out, shuffle=1)
-    assert sorted(path.name for path in (out / "_wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
+    assert sorted(path.name for path in (out / ".wdsflow").iterdir()) == ["reshard.json", "reshard.jsonl"]
 
 
 def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):
@@ -109,6 +109,6 @@ def test_two_reshards_do_not_work_in_one_folder_at_once(tmp_path: Path):
     from wdsflow.records.store_lock import Busy
 
     source = packed_set(tmp_path / "in")
-    (tmp_path / "out/_wdsflow").mkdir(parents=True)
-    with Lock(tmp_path / "out/_wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
+    (tmp_path / "out/.wdsflow").mkdir(parents=True)
+    with Lock(tmp_path / "out/.wdsflow/lock"), pytest.raises(Busy, match="another run works in"):
         reshard_shards(source, tmp_path / "out", split="train=0.9")

@@ -37,7 +37,7 @@ def filter(  # noqa: A001 - the name of the command
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
-    The same command resumes an interrupted run. OUT/_wdsflow/ledger holds the scores of all samples.
+    The same command resumes an interrupted run. OUT/.wdsflow/ledger holds the scores of all samples.
 
     Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
     quarantined; 2 if the command is wrong, or nothing could be read or written.

@@ -30,7 +30,7 @@ def measure(
 ) -> None:
     """Compute scores of all samples.
 
-    Writes them to OUT/_wdsflow/ledger, one Parquet file per shard:
+    Writes them to OUT/.wdsflow/ledger, one Parquet file per shard:
 
     wdsflow measure "in/{000..042}.tar" -o scored --scores min_side,caption_words,blur
 

@@ -16,7 +16,7 @@ class ReportOptions:
 
     folder: Path | None = argument("FOLDER", "Folder that filter, measure or cut wrote.")
     output: Path | None = option(
-        None, "Page to write. Default: FOLDER/_wdsflow/report.html", "-o", "--output", metavar="FILE"
+        None, "Page to write. Default: FOLDER/.wdsflow/report.html", "-o", "--output", metavar="FILE"
     )
     no_pictures: bool = option(False, "Show no images of samples.")
 
@@ -38,7 +38,7 @@ def report(typed: Typed, options: ReportOptions) -> None:
     if folder is None:
         near = nearest_ledger(Path("out"))
         fail("no folder given", typed.again(folder=near) if near else "all options: wdsflow report --help")
-    target = output or folder / "_wdsflow" / "report.html"
+    target = output or folder / ".wdsflow" / "report.html"
     if output is not None:
         check_output(output, "output", typed)
     try:

@@ -248,7 +248,7 @@ def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None
     except LedgerError as error:
         ledger = Path(options.ledger)
         near = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
-        if near is not None and near != ledger and not (ledger / "_wdsflow").is_dir():
+        if near is not None and near != ledger and not (ledger / ".wdsflow").is_dir():
             fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
         flags = ["--dry-run"] if dry_run else []
         fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))

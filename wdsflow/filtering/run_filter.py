@@ -131,7 +131,7 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
             raise LocalOnly(f"the nodes of a cluster cannot write to {url}: run on this machine", "engine", "address")
         if options.quarantine is not None:
             raise LocalOnly(
-                f"--quarantine is for local folders; by default it is {url}/_wdsflow/quarantine", "quarantine"
+                f"--quarantine is for local folders; by default it is {url}/.wdsflow/quarantine", "quarantine"
             )
     with working_folder(out, dry_run=options.dry_run) as folder:
         yield folder

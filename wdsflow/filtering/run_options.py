@@ -56,7 +56,7 @@ class RunOptions:
     restart: bool = restart_option()
     dry_run: bool = option(False, "Write nothing; print what would be kept.")
     quarantine: Path | None = option(
-        None, "Folder for quarantined samples; OUT/_wdsflow/quarantine by default.", metavar="DIR", panel=OUTPUT
+        None, "Folder for quarantined samples; OUT/.wdsflow/quarantine by default.", metavar="DIR", panel=OUTPUT
     )
     memory: int | None = option(
         None, "Memory limit for all processes together, such as 4GiB.", metavar="SIZE", panel=MEMORY, parse=parse_size

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from wdsflow.records.unfinished import INSIDE
 from wdsflow.repair.clean_names import tidy_names
 from wdsflow.shards.shard_names import natural
 from wdsflow.shards.tar.members import key_of
@@ -139,8 +138,8 @@ class FolderRows:
 
 
 def _is_hidden(path: str) -> bool:
-    """Return whether a file is of a system, or of a run of ours."""
-    return any(part.startswith((".", "__MACOSX")) or part == INSIDE for part in path.split("/"))
+    """Return whether a file is of a system, or of a run of wdsflow."""
+    return any(part.startswith((".", "__MACOSX")) for part in path.split("/"))
 
 
 def _is_array(path: str, files: MediaFiles) -> bool:

@@ -12,7 +12,7 @@ them use ``OutputRecord``; one that writes each shard again needs no more than t
 ``write_shards`` is ``record.begin(flags, names)``, which refuses or notes what is to be written; ``run_outputs``, which writes
 the outputs that are not done yet; and ``record.finish()``, which writes ``sizes.json`` and ``__len__``.
 
-Our files are in ``_wdsflow``, which no reader of shards opens:
+Our files are in ``.wdsflow``, which no reader of shards opens:
 
 ===================  ==================================================================================================
 ``thin.json``        the options and the names of all outputs. Another run with other options is refused (``OtherOptions``)

@@ -16,7 +16,7 @@ from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
-INSIDE = "_wdsflow"  # no reader of shards looks into it
+INSIDE = ".wdsflow"  # no reader of shards looks into it
 MARK = "unfinished.json"
 _LARGEST = 1 << 20  # bytes of a mark
 _command: ContextVar[str] = ContextVar("command", default="")

@@ -77,7 +77,7 @@ def half_of(urls: list[str]) -> dict[str, str]:
 
     folder = Path(urls[0]).parent.with_suffix(".scores")
     measure_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(jobs=0))
-    rows = [row for path in sorted((folder / "_wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]]
+    rows = [row for path in sorted((folder / ".wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]]
     lengths: list[Any] = [next(iter(row.values.values())) for row in rows]
     least = statistics.median(lengths)
     return {"ledger": str(folder), "where": f"caption_length >= {least}"}

@@ -165,7 +165,7 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     assert report.total("samples") == 4
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(tmp_path / "out" / "_wdsflow" / "ledger" / "0.parquet").to_pylist()
+    rows = pq.read_table(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     found = [row[call] for row in rows]
     expected = [compute(score, {"mp4": film, "txt": text}) for film, text in zip(films, texts, strict=True)]
     assert found[1] is None
@@ -175,5 +175,5 @@ def test_neighbours_do_not_show(scores, tmp_path: Path):
     assert [key.partition("/av ")[0] for key in keys] == ["mp4/uniform/3/0", "mp4/uniform/3/1", "mp4/uniform/3/2"]
     again = tmp_path / "again"
     measure_shards(str(tmp_path / "0.tar"), again, Recipe(scores=(call,)), HERE, embeddings_from=tmp_path / "out")
-    halved = pq.read_table(again / "_wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
+    halved = pq.read_table(again / ".wdsflow" / "ledger" / "0.parquet").column(call).to_pylist()
     assert [halved[0], *halved[2:]] == pytest.approx(expected, abs=0.001)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_file
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
@@ -36,7 +35,7 @@ def nearest_shards(pattern: str) -> str:
     top = str(Path(*parts[:known])) if known else "."
     missing, rest = (parts[known], parts[known + 1 :]) if known < len(parts) else ("", ())
     names = sorted(os.listdir(top))
-    found = [os.path.join(top, name) if known else name for name in names if not name.startswith((".", INSIDE))]
+    found = [os.path.join(top, name) if known else name for name in names if not name.startswith(".")]
     shards = [each for each in found if os.path.isfile(each) and each.lower().endswith(".tar")]
     folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
     wanted = os.path.join(top, missing) if known else missing

@@ -229,7 +229,7 @@ def measure_again(typed: Typed, lacks: str = "") -> Iterator[str]:
         return
     where = where or (None if keep else _EXAMPLE)
     recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
-    urls, new, run_file = typed.given["urls"], free(Path(old or "scored")), Path(old or "") / "_wdsflow" / "run.json"
+    urls, new, run_file = typed.given["urls"], free(Path(old or "scored")), Path(old or "") / ".wdsflow" / "run.json"
     if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
         (urls, calls), new = added, Path(old)
         score = Typed.spell("measure", *urls, out=new, scores=calls)
@@ -268,7 +268,7 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
     if len(left) > 5 and store_of(out):
         return ""  # a list is a local file
     if len(left) > 5:
-        listed = out / "_wdsflow" / "readable.txt"
+        listed = out / ".wdsflow" / "readable.txt"
         listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
         left = [f"@{listed}"]
     return typed.again(urls=left, restart=True)

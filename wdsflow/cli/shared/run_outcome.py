@@ -102,7 +102,7 @@ def show(report: "RunReport", out: Path, typed: Typed) -> None:
     if not report.dry_run:
         if report.quarantine is not None and report.tars and report.merged("quarantined"):
             print(f"quarantined samples: {report.quarantine}")
-        print(f"ledgers: {out / '_wdsflow' / 'ledger'}")
+        print(f"ledgers: {out / '.wdsflow' / 'ledger'}")
     for line in _next(report, out, typed):
         print(line)
     sys.exit(1 if report.failures or report.lost or report.warning else 0)

@@ -90,7 +90,7 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
 def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
     urls = [record.url for record in scores.records]
     if column.where is None:
-        recipe, out = ledger / "_wdsflow" / "run.json", free(Path(f"{ledger}-all"))
+        recipe, out = ledger / ".wdsflow" / "run.json", free(Path(f"{ledger}-all"))
         again = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe)
         yield "  what a threshold keeps is not known: the run did not compute the score for all samples"
         yield f"  to compute it: {again}{_pipe(urls)}"

@@ -189,7 +189,7 @@ def find_table(given: str | Path) -> TableFiles:
     if not text:
         raise TableError("the table has no name: is a variable of the shell not set?")
     path = Path(text).expanduser()
-    if (path / "_wdsflow" / "ledger").is_dir():
+    if (path / ".wdsflow" / "ledger").is_dir():
         return _ledger(path)
     if path.is_dir():
         found = [each for each in path.iterdir() if each.is_file() and kind_of(each)]
@@ -220,7 +220,7 @@ def _ledger(folder: Path) -> TableFiles:
 
 
 def _output_of(path: Path, record: "ShardRecord") -> str:
-    """Return the path of the shard that a run wrote, by its ledger OUT/_wdsflow/ledger/0.parquet."""
+    """Return the path of the shard that a run wrote, by its ledger OUT/.wdsflow/ledger/0.parquet."""
     return os.path.realpath(path.parents[2] / record.name)
 
 

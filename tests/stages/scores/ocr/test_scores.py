@@ -187,7 +187,7 @@ def test_text_is_found_once_for_all_scores_that_want_it(tmp_path, monkeypatch):
     for name, names in (("all", "ocr_area,ocr_text,ocr_caption_overlap"), ("area", "ocr_area"), ("text", "ocr_text")):
         recipe = Recipe(scores=tuple(names.split(",")))
         measure_shards(str(tmp_path / "0.tar"), tmp_path / name, recipe, RunOptions(jobs=0))
-        found[name] = pq.read_table(tmp_path / name / "_wdsflow/ledger/0.parquet")
+        found[name] = pq.read_table(tmp_path / name / ".wdsflow/ledger/0.parquet")
         counts = {model.__name__: len(seen) for model, seen in runs.items()}
         assert counts == {"TextDetector": 3, "TextReader": 0 if name == "area" else 3}
         for seen in runs.values():
