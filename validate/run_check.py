@@ -14,6 +14,7 @@ from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NoShards, expand
 from wdsflow.text.options import keywords
 from wdsflow.version import __version__
@@ -144,7 +145,7 @@ def _readers(
     return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def readers_of(options: CheckOptions, urls: Sequence[str]) -> tuple[list[Reader], ScanOptions]:
+def readers_of(options: CheckOptions, urls: Sequence[Shard]) -> tuple[list[Reader], ScanOptions]:
     """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
     check_engine(options.engine, options.address)
     _, readers = _readers(options.readers, None, options.world_size)

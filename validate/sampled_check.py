@@ -27,6 +27,7 @@ from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.samples.tar_samples import Samples, is_harmless
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import expand_existing
@@ -94,7 +95,7 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
             "a check of random samples needs --confidence from 50% to below 100%, and --max-loss above 0"
         )
     found = expand_existing(urls)
-    if any(url.startswith("pipe:") for url in found):
+    if any(url.is_pipe for url in found):
         raise WrongSampling(
             "random samples cannot be taken from the output of a command: name the shards as files or urls"
         )
@@ -166,7 +167,7 @@ def upper_bound(lost: int, draws: int, error: float) -> float:
     return high
 
 
-def scan_drawn(url: str, options: ScanOptions, *, place: float) -> ShardEvidence:
+def scan_drawn(url: Shard, options: ScanOptions, *, place: float) -> ShardEvidence:
     """Scan one sample of a shard as if it were alone; ``place``: from 0, the first, to below 1, the last."""
     samples, headers, trouble = _samples_of(url)
     if trouble or not samples:
@@ -178,7 +179,7 @@ def scan_drawn(url: str, options: ScanOptions, *, place: float) -> ShardEvidence
 
 
 @lru_cache(2)  # draws come in the order of shards
-def _samples_of(url: str) -> tuple[list[Range], list[Range], str]:
+def _samples_of(url: Shard) -> tuple[list[Range], list[Range], str]:
     """Return the ranges of the samples of a shard, the global headers, and its damage."""
     try:
         with open_source(url) as source:
@@ -189,10 +190,9 @@ def _samples_of(url: str) -> tuple[list[Range], list[Range], str]:
     return ranges, found.headers, next((each for each in found.damage if not is_harmless(each)), "")
 
 
-def _listed(urls: Sequence[str]) -> list[int] | None:
+def _listed(urls: Sequence[Shard]) -> list[int] | None:
     """Return how many samples ``sizes.json`` next to the shards lists for each; None if it does not list all of them."""
-    folders = {
-        folder: known_counts(Path(folder or ".")) for folder in map(os.path.dirname, urls) if "://" not in folder
-    }
+    local = dict.fromkeys(os.path.dirname(url.path) for url in urls if url.path is not None)
+    folders = {folder: known_counts(Path(folder or ".")) for folder in local}
     counts = [folders.get(os.path.dirname(url), {}).get(os.path.basename(url), 0) for url in urls]
     return counts if all(counts) else None

@@ -19,7 +19,7 @@ from tests.hub_server import TOKEN, hub_server
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source import http as faults
 from wdsflow.shards.source import hub as urls_of_hub
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import NoShards, compact, expand
 
@@ -113,7 +113,7 @@ def test_a_commit_that_comes_later_changes_nothing_that_is_read(hub):
     server.commit("datasets/org/moving", {"a.tar": files["set/00001.tar"]})
     assert first in url
     assert expand("hf://datasets/org/moving/a.tar").urls == [url]
-    with open_source(url) as source:
+    with open_source(named(url)) as source:
         assert source.read_at(0, 1 << 20) == files["set/00000.tar"]
     forget()
     assert expand("hf://datasets/org/moving/a.tar").urls != [url]
@@ -134,7 +134,7 @@ def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_e
             answer.status = expired.pop()
 
     server.storage.twist = twist
-    with open_source(url) as source:
+    with open_source(named(url)) as source:
         for offset in (0, 5_000_000, 1_000, 9_000_000, 3_000_000):
             assert source.read_at(offset, 5_000) == data[offset : offset + 5_000]
         assert len(resolved(server)) == 1
@@ -150,15 +150,15 @@ def test_marks_are_known_without_reading_and_change_with_the_contents_only(hub):
     url, data = "hf://datasets/org/marked/a.tar", files["set/00000.tar"]
     server.commit("datasets/org/marked", {"a.tar": data})
     clear(server)
-    before = input_identity(url)
+    before = input_identity(named(url))
     assert before == {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     server.commit("datasets/org/marked", {"a.tar": data, "README.md": b"new"})
-    assert input_identity(url) == before
+    assert input_identity(named(url)) == before
     server.commit("datasets/org/marked", {"a.tar": files["set/00001.tar"]})
-    assert input_identity(url) != before
+    assert input_identity(named(url)) != before
     assert not server.storage.asked
     assert not any("/tree/" in asked.path for asked in server.log.asked)
-    assert set(input_identity("hf://buckets/org/bucket/set/00000.tar")) == {"size", "xet_hash"}
+    assert set(input_identity(named("hf://buckets/org/bucket/set/00000.tar"))) == {"size", "xet_hash"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_refusal_says_why_and_what_to_do(hub, monkeypatch, url, token, kind, t
     if token:
         monkeypatch.setenv("HF_TOKEN", token)
     with pytest.raises(SourceError, match=text) as caught:
-        open_source(url)
+        open_source(named(url))
     assert caught.value.kind == kind
     assert "\n" not in str(caught.value)
     if "/gated/" not in url and "none.tar" not in url:  # their names may be listed
@@ -202,7 +202,7 @@ def test_a_refusal_says_why_and_what_to_do(hub, monkeypatch, url, token, kind, t
 def test_a_private_set_is_read_with_a_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     [first, *_] = expand("hf://datasets/org/private/set/*.tar").urls
-    with open_source(first) as source:
+    with open_source(named(first)) as source:
         assert source.read_at(0, 1 << 20) == hub[2]["set/00000.tar"]
 
 
@@ -216,13 +216,13 @@ def test_a_hub_that_limits_requests_is_asked_again_when_it_says(hub):
             answer.status, answer.headers = 429, refusals.pop(0)
 
     server.log.twist = limited
-    with open_source(f"{SET}/set/00000.tar") as source:
+    with open_source(named(f"{SET}/set/00000.tar")) as source:
         assert source.read_at(0, 512) == hub[2]["set/00000.tar"][:512]
     assert len(times) == 3
     assert times[1] - times[0] >= 1
     refusals.append({"Retry-After": "3600"})
     with pytest.raises(SourceError, match=r"limits requests .*: hf auth login"):
-        open_source(f"{SET}/set/00000.tar")
+        open_source(named(f"{SET}/set/00000.tar"))
     assert len(times) == 4
 
 
@@ -247,7 +247,7 @@ def test_an_object_of_a_bucket_that_is_replaced_is_never_read_as_one(hub):
     old = bytes(range(256)) * 40_000
     server.buckets["org/changing"] = {"a.tar": old}
     server.keep({"a.tar": old, "b.tar": old[::-1]})
-    with open_source("hf://buckets/org/changing/a.tar") as source:
+    with open_source(named("hf://buckets/org/changing/a.tar")) as source:
         server.buckets["org/changing"]["a.tar"] = old[::-1]
         assert source.read_at(4_000_000, 100) == old[4_000_000:4_000_100]  # by the address of the old one
         del server.stored[hashlib.sha256(old).hexdigest()]
@@ -259,13 +259,13 @@ def test_a_hub_out_of_reach_is_named(hub, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     for ask in (open_source, input_identity):
         with pytest.raises(SourceError, match=r"the hub cannot be reached .*HF_ENDPOINT"):
-            ask(f"{SET}/set/00000.tar")
+            ask(named(f"{SET}/set/00000.tar"))
     with pytest.raises(NoShards) as caught:
         expand(f"{SET}/set/*.tar")
     assert "the hub cannot be reached" in caught.value.hint
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError, match=r"HF_HUB_OFFLINE is set: unset HF_HUB_OFFLINE$"):
-        open_source(f"{SET}/set/00000.tar")
+        open_source(named(f"{SET}/set/00000.tar"))
 
 
 @pytest.mark.deep

@@ -7,6 +7,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Evidence, Run, Runs, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
@@ -69,7 +70,7 @@ def scan_all(urls: Sequence[str], options: ScanOptions) -> Scanned:
     """Scan shards, keeping every run."""
     scanned = Scanned()
     for url in urls:
-        scanned.shards.append(scan_shard(url, options, collector=lambda: RunLog(scanned.logs)))
+        scanned.shards.append(scan_shard(named(url), options, collector=lambda: RunLog(scanned.logs)))
     return scanned
 
 

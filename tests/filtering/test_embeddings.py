@@ -487,6 +487,7 @@ from pathlib import Path
 from wdsflow.filtering.ledger.embeddings import reuse_of, stored_embeddings
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.shards.shard_identity import input_identity
+from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import ShardRecord
@@ -496,7 +497,7 @@ from wdsflow.stages.scores.sample_view import View
 ledger, shard, image, *scores = sys.argv[1:]
 program = Program(Recipe(scores=tuple(scores), image="jpg"))
 reuse = reuse_of(ledger, ["0.tar"], program.models, ())
-record = ShardRecord(0, shard, "0.tar", "", input_identity(shard))
+record = ShardRecord(0, shard, "0.tar", "", input_identity(named(shard)))
 with ShardEmbeddings(stored=stored_embeddings(program.models, (), record, reuse)) as embeddings:
     view = View({"jpg": Path(image).read_bytes(), "txt": b"a red cat"})
     requests = [request for score in program.scores.values() for request in score.requests(view)]

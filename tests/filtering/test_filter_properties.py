@@ -15,6 +15,7 @@ from tests.shards.archives import Entry, read_tar, tar_bytes
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import is_meta, split_name
 from wdsflow.shards.tar.walk import Walk
@@ -29,7 +30,7 @@ FORMS = st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 
 def sound(path: Path) -> list[tuple[int, Entry]]:
     """Return offsets and members of samples that lie whole in a tar, damaged as it may be."""
-    with open_source(str(path)) as source:
+    with open_source(named(str(path))) as source:
         return [
             (row[3], (row[0], source.read_at(row[2], row[1])))
             for batch in Walk(source)

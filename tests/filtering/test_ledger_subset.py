@@ -16,7 +16,7 @@ from wdsflow.filtering import KeepFromLedger
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
-from wdsflow.shards.source.base import SourceChangedError
+from wdsflow.shards.source.base import SourceChangedError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages import StageError
 
@@ -65,19 +65,22 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
         path.write_bytes(gzip.compress(data[:middle]) + gzip.compress(data[middle:]))  # as pigz and others write
     assert (kept.samples, kept.kept) == (20, 12)
     for step in (1000, 512, 1 << 20):
-        with view_of(open_source(str(path)), kept.ranges) as view:
+        with view_of(open_source(named(str(path))), kept.ranges) as view:
             pieces = [view.read_at(at, step) for at in range(0, len(expected) + step, step)]
             assert b"".join(pieces) == expected
 
 
 def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored, tmp_path):
     kept = LedgerSubset.of(scored / "scored", WHERE).shard(str(scored / "in" / "00001.tar")).kept()
-    with view_of(open_source(str(scored / "in" / "00001.tar")), kept.ranges) as view:
+    with view_of(open_source(named(str(scored / "in" / "00001.tar"))), kept.ranges) as view:
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
     cut = tmp_path / "cut.tar"
     cut.write_bytes((scored / "in" / "00001.tar").read_bytes()[: kept.places[-1] - 1000])
-    with view_of(open_source(str(cut)), kept.ranges) as view, pytest.raises(SourceChangedError, match="too early"):
+    with (
+        view_of(open_source(named(str(cut))), kept.ranges) as view,
+        pytest.raises(SourceChangedError, match="too early"),
+    ):
         view.read_at(0, 1 << 30)
 
 

@@ -9,7 +9,7 @@ from tests.shards.archives import write_tar
 from wdsflow.pieces.pieces import END, address
 from wdsflow.pieces.tar_view import JoinedSource, TarView, view_of
 from wdsflow.pieces.writer import write_pieces
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
 from wdsflow.shards.source.opening import open_source
 
 
@@ -32,7 +32,7 @@ def test_a_thousand_random_ranges_of_random_views_have_the_bytes_of_the_written_
     (tmp_path / "in").write_bytes(data)
     for _ in range(50):
         chosen = pieces(draw, len(data))
-        with open_source(str(tmp_path / "in")) as source:
+        with open_source(named(str(tmp_path / "in"))) as source:
             size = write_pieces(tmp_path / "out", source, chosen)
             written = (tmp_path / "out").read_bytes()
             view = view_of(source, chosen)
@@ -52,7 +52,7 @@ def test_ranges_of_several_files_are_written_in_order_while_few_stay_open(tmp_pa
 
     def one(number: int) -> Source:
         opened.append(number)
-        return open_source(str(tmp_path / f"{number}.in"))
+        return open_source(named(str(tmp_path / f"{number}.in")))
 
     chosen: list[Piece] = []
     expected = b""
@@ -72,7 +72,7 @@ def test_ranges_of_several_files_are_written_in_order_while_few_stay_open(tmp_pa
 def test_a_shard_without_its_last_padding_gets_it_and_one_that_is_shorter_is_refused(tmp_path: Path):
     path = write_tar(tmp_path / "a.tar", [("1.txt", b"x" * 700)])
     path.write_bytes(data := path.read_bytes()[: 512 + 700])
-    with open_source(str(path)) as source:
+    with open_source(named(str(path))) as source:
         view = view_of(source, [(0, 1536)])
         assert view.read_at(0, 1 << 20) == data + bytes(324) + END
         assert write_pieces(tmp_path / "out.tar", source, [(0, 1536)]) == 1536 + 1024

@@ -18,7 +18,7 @@ from tests.shards.archives import read_tar
 from wdsflow.pieces.pieces import header, member, moved
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import remove_stale
-from wdsflow.shards.source.base import Piece, Source, SourceChangedError
+from wdsflow.shards.source.base import Piece, Source, SourceChangedError, named
 from wdsflow.shards.source.opening import open_source
 
 LONG = "d" * 90 + "/" + "n" * 90 + ".jpg"
@@ -74,7 +74,7 @@ def test_any_name_and_size_come_back(name: str, size: int):
 def test_ranges_are_copied_byte_for_byte(tmp_path: Path, size: int, local: bool):
     data = os.urandom(size + 100)
     (tmp_path / "source").write_bytes(data)
-    with open_source(str(tmp_path / "source")) as source:
+    with open_source(named(str(tmp_path / "source"))) as source:
         pieces = [*moved("a.bin", 50, size), *moved("b.bin", 0, 40)]
         write_pieces(tmp_path / "0.tar", source if local else Far(data), pieces)
     assert read_tar(tmp_path / "0.tar") == [("a.bin", data[50 : 50 + size]), ("b.bin", data[:40])]
@@ -94,7 +94,7 @@ class Far(Source):
 @pytest.mark.parametrize("local", [True, False])
 def test_a_source_that_ends_early_leaves_nothing_behind(tmp_path: Path, size: int, local: bool):
     (tmp_path / "source").write_bytes(b"x" * 500)
-    with open_source(str(tmp_path / "source")) as source:
+    with open_source(named(str(tmp_path / "source"))) as source:
         far = Far(b"x" * 500)
         with pytest.raises(SourceChangedError, match=rf"read: it ends at byte 500, {size - 500:,} too early$"):
             write_pieces(tmp_path / "0.tar", source if local else far, moved("a.bin", 0, size))

@@ -23,6 +23,7 @@ from wdsflow.readers import Energon, EnergonCrude, Options
 from wdsflow.readers.energon import may_share_keys, meetings, share_keys, twice_in
 from wdsflow.scan.evidence import Evidence, Run, Runs, ShardEvidence, Tally
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.urls import NoShards
 from wdsflow.validate.rules.rule_catalog import catalog, page
@@ -239,7 +240,7 @@ def test_the_index_has_the_samples_that_the_reader_finds(times: int, tmp_path: P
     for seed in range(12 * times):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        found = [scan_shard(url) for url in make_set(seed, folder, apart=True).urls]
+        found = [scan_shard(named(url)) for url in make_set(seed, folder, apart=True).urls]
         try:
             expected = has_index(folder)
         except NoShards:

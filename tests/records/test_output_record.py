@@ -15,6 +15,7 @@ from wdsflow.records.line import Counts, NewShard
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import OtherOptions
 from wdsflow.records.report import Report, run_outputs
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 
 
@@ -62,7 +63,7 @@ def made_from(job: Job) -> dict[str, object]:
 
 
 def thin_all(folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool) -> Report[Thinned]:
-    urls = sorted(map(str, folder.iterdir()))
+    urls = [Shard.file(str(path)) for path in sorted(folder.iterdir())]
     work = [Job(url, out / f"{Path(url).stem}.tar") for url in urls]
     report = Report[Thinned]()
     with OutputRecord(out, "thin", "thinned", Thinned, {"of": "the input changed"}) as record:

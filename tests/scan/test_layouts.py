@@ -9,6 +9,7 @@ from tests.validate.rules.layout_sets import IMAGE, LAYOUTS, chat, mmc4, named, 
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.shard import Shard
 
 IMAGES, FILES = "interleaved.images-differ", "interleaved.file-missing"
 
@@ -17,7 +18,7 @@ IMAGES, FILES = "interleaved.images-differ", "interleaved.file-missing"
 def scanned(tmp_path):
     def scan(members, level="headers"):
         (tmp_path / "0.tar").write_bytes(tar(members))
-        return scan_shard(str(tmp_path / "0.tar"), ScanOptions(level))
+        return scan_shard(Shard.file(str(tmp_path / "0.tar")), ScanOptions(level))
 
     return scan
 

@@ -15,20 +15,21 @@ import pytest
 from wdsflow.scan import scan_pool
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.shard import Shard
 
 
-def write(path: Path, samples: int) -> str:
+def write(path: Path, samples: int) -> Shard:
     with tarfile.open(path, "w") as tar:
         for number in range(samples):
             for field in ("cls", "txt"):
                 info = tarfile.TarInfo(f"{number:04d}.{field}")
                 info.size = 3
                 tar.addfile(info, io.BytesIO(b"123"))
-    return str(path)
+    return Shard.file(str(path))
 
 
 def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path) -> None:
-    urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [str(tmp_path / "none.tar")]
+    urls = [write(tmp_path / f"{number}.tar", number) for number in range(7)] + [Shard.file(str(tmp_path / "none.tar"))]
     alone = scan_shards(urls, ScanOptions(), jobs=1)
     seen: list[str] = []
     together = scan_shards(urls, ScanOptions(), jobs=3, progress=lambda shard: seen.append(shard.url))
@@ -40,12 +41,12 @@ def test_processes_find_what_one_process_finds_in_the_same_order(tmp_path: Path)
         assert one == other
 
 
-def quick(url: str, _: ScanOptions) -> ShardEvidence:
+def quick(url: Shard, _: ScanOptions) -> ShardEvidence:
     """Tell who scans."""
     return ShardEvidence(url, bytes_read=os.getpid())
 
 
-def slow(url: str, options: ScanOptions) -> ShardEvidence:
+def slow(url: Shard, options: ScanOptions) -> ShardEvidence:
     until = time.process_time() + 0.5
     while time.process_time() < until:
         pass
@@ -60,7 +61,7 @@ def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     how, level, jobs, here, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(scan_pool, "usable_cores", lambda: 2)
-    urls = [str(tmp_path / f"{number}.tar") for number in range(4)]
+    urls = [Shard.file(str(tmp_path / f"{number}.tar")) for number in range(4)]
     for url in urls:
         Path(url).touch()
         os.truncate(url, 10 << 20)  # together more than what is always scanned here
@@ -69,7 +70,7 @@ def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     assert [shard.bytes_read == os.getpid() for shard in shards] == [True] * here + [False] * (4 - here)
 
 
-def faulty(url: str, _: ScanOptions) -> ShardEvidence:
+def faulty(url: Shard, _: ScanOptions) -> ShardEvidence:
     raise KeyError(url)
 
 
@@ -85,7 +86,8 @@ def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None
     urls = [write(tmp_path / "a.tar", 3), str(victim), write(tmp_path / "b.tar", 4)]
     code = (
         "import sys; from wdsflow.scan.scan_pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
-        "for shard in scan_shards(sys.argv[1:], ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
+        "from wdsflow.shards.urls import expand\n"
+        "for shard in scan_shards(expand(sys.argv[1:]).urls, ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
     )
     killed = set()
     with subprocess.Popen([sys.executable, "-c", code, *urls], stdout=subprocess.PIPE, text=True) as run:

@@ -13,7 +13,7 @@ from tests.pictures import encoded, photo
 from tests.shards.tars import hurt
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
-from wdsflow.shards.source.base import Source
+from wdsflow.shards.source.base import Source, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.members import PieceReader
@@ -74,7 +74,7 @@ def test_headers_judges_what_it_reads_of_a_file_as_if_it_read_all(
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_BATCH", 1 << 16)
         monkeypatch.setattr(windows, "_SMALL", 0)
-    assert _same(scan_shard(str(path), HEADERS)) == _same(scan_shard(str(path), HEADERS, view=Whole))
+    assert _same(scan_shard(named(str(path)), HEADERS)) == _same(scan_shard(named(str(path)), HEADERS, view=Whole))
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 511, 512, 600, 1024, 1536])
@@ -87,7 +87,7 @@ def test_headers_judges_short_files_as_if_it_read_all(tmp_path: Path, size: int)
             tar.addfile(info, io.BytesIO(b"abc"))
     for data in (stream.getvalue()[:size], b"<html>".ljust(size), bytes(512) + stream.getvalue()[:size]):
         path.write_bytes(data)
-        assert _same(scan_shard(str(path), HEADERS)) == _same(scan_shard(str(path), HEADERS, view=Whole))
+        assert _same(scan_shard(named(str(path)), HEADERS)) == _same(scan_shard(named(str(path)), HEADERS, view=Whole))
 
 
 def test_what_headers_looks_at_in_large_members_is_read_with_their_headers(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_what_headers_looks_at_in_large_members_is_read_with_their_headers(tmp_p
                 tar.addfile(info, io.BytesIO(draw.randbytes(size)))
     data = path.read_bytes()
     read, there = PieceReader(), 0
-    with open_source(str(path)) as source:
+    with open_source(named(str(path))) as source:
         for batch in Walk(source, keep=True, ends=True):
             read.take(batch.pieces)
             for _, size, start, _, _ in batch.rows:

@@ -17,6 +17,7 @@ from wdsflow.scan import content_scan
 from wdsflow.scan.evidence import BAD, EMPTY, NOT_UTF8, OK, UNKNOWN, Level, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.shards.samples.grouping import Repeats
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import is_meta, split_name
 
 STEMS = st.sampled_from(
@@ -42,7 +43,7 @@ def plain_runs(names: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def scanned(path: Path, level: Level) -> ShardEvidence:
-    return scan_shard(str(path), ScanOptions(level))
+    return scan_shard(named(str(path)), ScanOptions(level))
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.repair.run_repair import repair_shards
+from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.validate.run_check import check
@@ -71,7 +72,7 @@ def opened(request, tmp_path):
             path = tmp_path / "a.tar"
             path.write_bytes(data)
             url = {"file": str(path), "pipe": f"pipe:cat {path}", "http": f"{base}/a.tar"}[request.param]
-            return open_source(url, allow_pipe=True)
+            return open_source(named(url), allow_pipe=True)
 
         yield opens
 
@@ -114,7 +115,7 @@ def test_frames_to_skip_are_no_end_of_a_zstd_stream(opened):
 def test_a_command_that_fails_is_named_also_where_it_compresses(tmp_path):
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(TAR)[:-20])
-    with open_source(f"pipe:cat {path}; exit 56", allow_pipe=True) as source:
+    with open_source(named(f"pipe:cat {path}; exit 56"), allow_pipe=True) as source:
         by_walk(source)
     assert source.damage == "the gz stream is cut: the command ended with status 56"
 

@@ -12,6 +12,7 @@ from tests.cli.test_filter import run
 from tests.shards.archives import JPEG, read_tar, tar_bytes
 from tests.shards.test_cut_streams import PACKERS, opened  # noqa: F401 - a fixture
 from wdsflow.pieces.tar_view import view_of
+from wdsflow.shards.source.base import named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.training.feed.sample_catalog import Catalog
@@ -43,7 +44,7 @@ def flipped(packed: bytes, bit: int) -> bytes:
 
 def unpacked(path: Path):
     """Return all bytes of a shard that are trusted, and whether anything was found wrong."""
-    with open_source(str(path)) as source:
+    with open_source(named(str(path))) as source:
         if source.compression is None:
             return b"", True
         data = b""
@@ -71,7 +72,7 @@ def test_healthy_streams_are_trusted_whatever_zeros_follow_them(kind, tmp_path: 
     path = tmp_path / "a.tar"
     for padding in (b"", bytes(40_000)):
         path.write_bytes(STREAMS[kind](TAR) + padding)
-        with open_source(str(path)) as source:
+        with open_source(named(str(path))) as source:
             source.drain()
             assert source.fault is None
         assert unpacked(path)[0] == TAR
@@ -117,7 +118,7 @@ def test_training_reports_a_wrong_checksum_also_where_it_reads_only_some_samples
         assert len(found) == 1
         assert "its checksum or length does not match" in found[0].detail
     path.write_bytes(packed)
-    with view_of(open_source(str(path)), [(0, HALF)]) as view:
+    with view_of(open_source(named(str(path))), [(0, HALF)]) as view:
         assert view.read_at(0, len(TAR)) == TAR[:HALF] + bytes(1024)
 
 

@@ -12,7 +12,7 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.shards.source import http as faults
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 
@@ -124,7 +124,7 @@ def test_a_server_that_answers_wrongly_once_is_asked_again(fault):
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = once
-        with open_source(f"{base}/a.tar") as source:
+        with open_source(named(f"{base}/a.tar")) as source:
             assert whole(source) == OLD
     assert twisted
 
@@ -167,7 +167,7 @@ def packed_on_the_way_against_our_wish(asked, answer):
 def test_what_servers_may_do_costs_nothing(way):
     with http_server({"a.tar": OLD, "old/a.tar": OLD}) as (base, log):
         log.twist = way
-        with open_source(f"{base}/old/a.tar") as source:
+        with open_source(named(f"{base}/old/a.tar")) as source:
             assert whole(source) == OLD
 
 
@@ -178,7 +178,7 @@ def test_a_packed_file_is_read_as_it_is_stored_whatever_its_encoding_is_called(r
 
     with http_server({"a.tar.gz": gzip.compress(OLD, 1)}, ranges=ranges) as (base, log):
         log.twist = label
-        with open_source(f"{base}/a.tar.gz") as source:
+        with open_source(named(f"{base}/a.tar.gz")) as source:
             assert source.compression == "gz"
             assert whole(source) == OLD
 
@@ -201,7 +201,7 @@ def test_a_stream_that_breaks_goes_on_only_in_the_same_file(change):
     with http_server({"a.tar": OLD}, ranges=False) as (base, log):
         log.cut = lambda asked: 1_500_000 if len(log.asked) == 1 else None
         log.twist = changes
-        with open_source(f"{base}/a.tar") as source:
+        with open_source(named(f"{base}/a.tar")) as source:
             if change is None:
                 assert whole(source) == OLD
             else:
@@ -216,7 +216,7 @@ def test_a_login_page_in_place_of_the_file_is_called_so():
 
     with http_server({"a.tar": OLD}) as (base, log):
         log.twist = login
-        with open_source(f"{base}/a.tar") as source:
+        with open_source(named(f"{base}/a.tar")) as source:
             walk = Walk(source)
             assert not list(walk)
         assert walk.stop.detail == "not a tar: looks like HTML page"
@@ -226,7 +226,7 @@ def test_a_login_page_in_place_of_the_file_is_called_so():
 def test_a_file_that_is_replaced_between_two_parts_is_never_read_as_one(jumps):
     random = Random(1)
     files = {"a.tar": OLD}
-    with http_server(files) as (base, _), open_source(f"{base}/a.tar") as source:
+    with http_server(files) as (base, _), open_source(named(f"{base}/a.tar")) as source:
         assert source.read_at(0, 1000) == OLD[:1000]
         files["a.tar"] = NEW
         with pytest.raises(SourceError, match="it changed while it was read"):

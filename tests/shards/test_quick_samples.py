@@ -11,7 +11,7 @@ import pytest
 from wdsflow.pieces.pieces import member
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, WEBDATASET, Repeats, grouped
 from wdsflow.shards.samples.tar_samples import Samples
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar import windows
 from wdsflow.shards.tar.members import MemberBatch, key_of
@@ -43,7 +43,7 @@ _ODD_NAMES = [
 
 
 def _all(path: Path) -> list[Any]:
-    with open_source(str(path)) as source:
+    with open_source(named(str(path))) as source:
         samples = Samples(source, contents=False, keep=False)
         each: list[Any] = []
         try:

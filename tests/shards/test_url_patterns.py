@@ -142,7 +142,11 @@ def test_other_urls_pass_with_their_braces_expanded_and_nothing_else():
         "s3://b/1.tar",
         "gs://bucket/x/0.tar",
     ]
-    assert expand(["pipe:cat a::b {0..3}.tar"]).urls == ["pipe:cat a::b {0..3}.tar"]
+    # As webdataset does before a shell sees the command.
+    assert expand(["pipe:cat a::b {0..1}.tar"]).urls == ["pipe:cat a::b 0.tar", "pipe:cat a::b 1.tar"]
+    assert expand(["pipe:cat 0.tar::pipe:cat 1.tar"]).urls == ["pipe:cat 0.tar", "pipe:cat 1.tar"]
+    assert expand(["pipe:awk '{print}' ${HOME}/0.tar"]).urls == ["pipe:awk '{print}' ${HOME}/0.tar"]
+    assert expand(["pipe:awk '{' x"]).urls == ["pipe:awk '{' x"]
 
 
 def test_file_urls_home_and_the_environment_are_resolved(folder, monkeypatch):

@@ -8,11 +8,12 @@ from tests.conformance.archives import Entry, write
 from wdsflow.readers import READERS
 from wdsflow.scan.evidence import UNKNOWN, Level, Runs, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 
 
 def scan(path: Path, entries: list[Entry], level: Level = "headers", **options: tuple[str, ...]) -> ShardEvidence:
     path.write_bytes(write(entries, 2).data)
-    return scan_shard(str(path), ScanOptions(level, **options))  # type: ignore[arg-type]
+    return scan_shard(named(str(path)), ScanOptions(level, **options))  # type: ignore[arg-type]
 
 
 def members(names: str) -> list[Entry]:

@@ -17,6 +17,7 @@ from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence
 from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen
@@ -48,7 +49,7 @@ _BATCH = 1_000  # members
 _NOWHERE = 1 << 62  # no window: contents are read individually
 
 
-def scan_repaired(url: str, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
+def scan_repaired(url: Shard, options: ScanOptions, *, moved: Borders) -> ShardEvidence:
     """Scan a shard as ``wdsflow repair`` without options would write it; nothing is written.
 
     The error of the evidence is NOT_TRIED if that cannot be known: for shards that can only be read from front to back.
@@ -114,7 +115,7 @@ def repaired(
     urls = [shard.url for shard in readable]
     moved = borders(urls) if meetings(readable) else {}
     wild = [place for place, shard in enumerate(readable) if place in moved or not _stays(shard)]
-    changes = [place for place in wild if readable[place].compression is None and not urls[place].startswith("pipe:")]
+    changes = [place for place in wild if readable[place].compression is None and not urls[place].is_pipe]
     ways = [partial(scan_repaired, moved=moved.get(place, Borders())) for place in changes]
     found = scan([urls[place] for place in changes], options, how=ways) if changes else []
     known = len(changes) == len(wild) and all(shard.error != NOT_TRIED for shard in found)
@@ -125,7 +126,7 @@ def repaired(
     written |= dict(zip(stay, again, strict=True))
     whole = [
         replace(written[place], url=name, error=None, compression=None, stop=Stop(), by_arrow=None)
-        for place, name in enumerate(map(os.path.basename, urls))  # all in one folder, whichever they are in now
+        for place, name in enumerate(Shard.file(os.path.basename(url)) for url in urls)  # all in one folder
     ]
     return [shard for shard in whole if shard.runs.head is not None], known
 

@@ -16,7 +16,8 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import openclip_urls, shard_urls
 from wdsflow.readers.open_clip.versions import OpenClip33
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.text.shell import escape
 
@@ -87,16 +88,17 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
     if urls is None:
         return NamedShards(list(evidence.shards))
     known = {_plain(shard.url): shard for shard in evidence.shards}
-    found = [known.get(_plain(url)) for url in urls]
+    locations = list(map(named, urls))
+    found = [known.get(_plain(url)) for url in locations]
     if found.count(None) == len(found):
         note = "none of the shards of --train-data was scanned: the given shards were used instead"
         return NamedShards(list(evidence.shards), note)
-    pairs = list(zip(urls, found, strict=True))
+    pairs = list(zip(locations, found, strict=True))
     shards = [shard or ShardEvidence(url, error="missing", stop=Stop("unreadable")) for url, shard in pairs]
     unknown = frozenset(  # OpenCLIP may find these; for servers and commands this is not known
         place
         for place, (url, shard) in enumerate(pairs)
-        if shard is None and ((path := local_file(url)) is None or os.path.exists(path))
+        if shard is None and (url.path is None or os.path.exists(url.path))
     )
     what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
     note = f"{what} not scanned: their samples are not counted"
@@ -154,9 +156,8 @@ def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
     return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))
 
 
-def _plain(url: str) -> str:
-    path = local_file(url)
-    return url if path is None else os.path.normpath(path)
+def _plain(url: Shard) -> Shard:
+    return url if url.path is None else Shard.file(os.path.normpath(url.path))
 
 
 _LOCAL = "local-dir:"  # how --model names a folder with a config
@@ -331,7 +332,7 @@ def _all_missing(val_data: str) -> str:
         return "--val-data cannot be expanded"
     if any(":" in url or os.path.exists(url) for url in urls):
         return ""
-    missing = [ShardEvidence(url, error="missing") for url in urls]
+    missing = [ShardEvidence(named(url), error="missing") for url in urls]
     return f"--val-data: {unreadable_text(missing)}"
 
 

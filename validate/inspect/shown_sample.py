@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.pages import render
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.scratch import scratch
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source, seekable
@@ -48,7 +49,7 @@ class Listed:
         return {"key": self.key, "offset": self.offset, "members": members}
 
 
-def first_samples(url: str, count: int, *, allow_pipe: bool = False) -> list[Listed]:
+def first_samples(url: Shard, count: int, *, allow_pipe: bool = False) -> list[Listed]:
     """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further."""
     found: list[Listed] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
@@ -102,7 +103,7 @@ Problems = Callable[[str, SourceError], None]
 
 
 def _samples(
-    urls: Iterable[tuple[int, str]], problem: Problems, *, allow_pipe: bool
+    urls: Iterable[tuple[int, Shard]], problem: Problems, *, allow_pipe: bool
 ) -> Iterator[tuple[tuple[int, int], Listed, Source]]:
     """Yield the samples of numbered shards, each with the number of its shard, and its own in the shard."""
     for number, url in urls:
@@ -115,7 +116,7 @@ def _samples(
 
 
 def samples_of_key(
-    urls: Sequence[str], key: str, problem: Problems, *, allow_pipe: bool = False
+    urls: Sequence[Shard], key: str, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
     """Yield the samples of a key, at most 100. ``problem`` is called with each shard that cannot be read, and why."""
     left = _MOST
@@ -126,7 +127,7 @@ def samples_of_key(
 
 
 def some_samples(
-    urls: Sequence[str], count: int, seed: int, problem: Problems, *, allow_pipe: bool = False
+    urls: Sequence[Shard], count: int, seed: int, problem: Problems, *, allow_pipe: bool = False
 ) -> Iterator[ShownSample]:
     """Yield randomly chosen samples of all shards, in the order of the shards. The same seed chooses the same samples.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from wdsflow.pieces.pieces import member
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.text.words import how_many, listed
@@ -55,7 +56,9 @@ def check_loader(
             raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
         if base.how == "ended" and "workers" in checks:
             rows = max(len(item) for item in base.epochs[0])
-            request = replace(request, clones=tuple(_clones(request.urls[0], tars, max(_CLONES, 2 * rows))))
+            request = replace(
+                request, clones=tuple(_clones(Shard.stored(request.urls[0]), tars, max(_CLONES, 2 * rows)))
+            )
         found = [_ANSWERS[check](runs, request, base) for check in checks if base.how == "ended"]
         if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
             found = [check_fork(runs, request, base)]
@@ -73,10 +76,10 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
     """Return shards that a loader reads in seconds: all of a small set, otherwise copies of the first samples, with a note."""
     shards = [shard for shard in evidence.shards if shard.error is None]
     size = sum(shard.size or _MOST_BYTES + 1 for shard in shards)
-    local = not any("://" in shard.url or shard.url.startswith("pipe:") for shard in shards)
+    local = not any(shard.url.path is None for shard in shards)
     if local and size <= _MOST_BYTES and evidence.samples <= _MOST_SAMPLES:
         places, note = [tars.places_in(shard.url) for shard in shards], ""
-        urls = tuple(shard.url for shard in shards)
+        urls: tuple[str, ...] = tuple(shard.url for shard in shards)
     else:
         first = [tars.first_in(shard.url, each) for shard in shards[:_SHARDS]]
         copied = {url: some for some in first if some and (url := tars.tar(*some))}
@@ -89,13 +92,13 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
     return LoaderRequest(urls, most=most, keys=frozenset(found), shard_keys=keys, unique_keys=unique), note
 
 
-def _clones(url: str, tars: TinyTars, count: int) -> list[str]:
+def _clones(url: Shard, tars: TinyTars, count: int) -> list[str]:
     """Return shards whose samples are copies of one sample under other keys."""
     places = tars.first_in(url, _CLONED)
     path = tars.tar(places[-1]) if places else None
     if path is None:
         raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
-    with open_source(path) as source:
+    with open_source(Shard.file(path)) as source:
         walk = Walk(source, contents=True)
         members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
     key, urls = places[-1].key, []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
@@ -20,12 +21,12 @@ MOST_BYTES = 64 << 20  # of a sample
 class SamplePlace(NamedTuple):
     """The place of a sample."""
 
-    shard: str
+    shard: Shard
     offset: int  # of its first header
     key: str
 
 
-def places_in(url: str, *, allow_pipe: bool) -> list[SamplePlace]:
+def places_in(url: Shard, *, allow_pipe: bool) -> list[SamplePlace]:
     """Return all samples of a shard in order, up to the place where readers stop; none if unreadable."""
     found: list[SamplePlace] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
@@ -40,17 +41,17 @@ class TinyTars:
 
     def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
         self._folder, self._allow_pipe = folder, allow_pipe
-        self._places: dict[str, list[SamplePlace]] = {}  # by shard
+        self._places: dict[Shard, list[SamplePlace]] = {}
         self._data: dict[SamplePlace, bytes | None] = {}
         self._written = 0
 
-    def places_in(self, url: str) -> list[SamplePlace]:
+    def places_in(self, url: Shard) -> list[SamplePlace]:
         """Return all samples of a shard in order, see ``places_in``."""
         if url not in self._places:
             self._places[url] = places_in(url, allow_pipe=self._allow_pipe)
         return self._places[url]
 
-    def first_in(self, url: str, most: int) -> list[SamplePlace]:
+    def first_in(self, url: Shard, most: int) -> list[SamplePlace]:
         """Return the first samples of a shard, without a read of the others; none if unreadable."""
         if url in self._places:
             return self._places[url][:most]
@@ -61,7 +62,7 @@ class TinyTars:
 
     def read(self, places: Iterable[SamplePlace]) -> None:
         """Read samples; a shard is opened once."""
-        wanted: dict[str, list[SamplePlace]] = {}
+        wanted: dict[Shard, list[SamplePlace]] = {}
         for place in places:
             if place not in self._data:
                 wanted.setdefault(place.shard, []).append(place)

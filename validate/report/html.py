@@ -15,7 +15,7 @@ from wdsflow.pages.shown_samples import FoundSample, SampleView, image_field, sa
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import TALLIES, caption_name
 from wdsflow.shards.caption_field import LARGEST, caption_of
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.stages.scores.model.clip_tokens import clip_words
 from wdsflow.text.words import how_many, place, plain, short, size
 
@@ -79,7 +79,7 @@ class Look:
 def look(shards: Sequence[ShardEvidence], most: int = MOST_SAMPLES) -> Look:
     """Read the first samples of each shard on this machine, ``most`` in total."""
     found = Look()
-    near = [shard for shard in shards if shard.error is None and local_file(shard.url) is not None]
+    near = [shard for shard in shards if shard.error is None and shard.url.path is not None]
     named = caption_name(shards)
     for number, shard in enumerate(near):
         share = (most - found.samples) // (len(near) - number)
@@ -117,12 +117,12 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
         for finding in placed[: min(_OF_ONE, left)] if found_by.code.startswith(_SAMPLE_RULES) else ():
             assert finding.shard is not None
             assert finding.offset is not None
-            if local_file(finding.shard) is not None:
+            if Shard.stored(finding.shard).path is not None:
                 wanted.setdefault(finding.shard, {}).setdefault(finding.offset, []).append(found_by.code)
                 left -= 1
     found: dict[str, list[SampleView]] = {}
     for url, offsets in wanted.items():
-        for offset, sample in samples_around(url, offsets):
+        for offset, sample in samples_around(Shard.stored(url), offsets):
             for code in offsets[offset]:
                 found.setdefault(code, []).append(view(sample))
     return found
@@ -256,7 +256,7 @@ def _coverage(seen: Look) -> str:
 def _heat(report: "Report") -> dict[str, object] | None:
     """Return a table of shards by defect: how often each occurs there, and how deep the colour is, 0 to 1."""
     shards = report.evidence.shards
-    counts = {shard.url: found for shard in shards if (found := _defects(shard))}
+    counts: dict[str, Counter[str]] = {shard.url: found for shard in shards if (found := _defects(shard))}
     for verdict in report.verdicts:
         for url in verdict.barren:
             counts.setdefault(url, Counter())[f"no sample usable: {verdict.title}"] += 1
@@ -265,7 +265,7 @@ def _heat(report: "Report") -> dict[str, object] | None:
         return None
     names = [name for name, _ in totals.most_common(_HEAT_COLUMNS)]
     deepest = math.log1p(max(max(each.values()) for each in counts.values()))
-    sizes = {shard.url: shard.size or 0 for shard in shards}
+    sizes: dict[str, int] = {shard.url: shard.size or 0 for shard in shards}
     largest = max(sizes.values(), default=0) or 1
     worst = sorted(counts, key=lambda url: (-counts[url].total(), url))
     rows = [

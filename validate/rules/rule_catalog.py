@@ -181,7 +181,7 @@ def run_rules(
         rule = rules[code]()
         causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
         found[code] = without_explained(rule.check(context), causes)
-    position = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
+    position: dict[str, int] = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
     findings: list[Finding] = []
     ignored: Ignored = []
     for code in chosen:

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
-from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape
 
 LOSSES: dict[str, str] = {
@@ -99,14 +98,14 @@ def no_verdict_text(shards: Sequence[ShardEvidence]) -> str:
 
 
 def _where(shard: ShardEvidence) -> str:
-    path = local_file(shard.url)
+    path = shard.url.path
     return escape(shard.url if path is None else os.path.abspath(path), 1_000)
 
 
 def _why(shard: ShardEvidence) -> str:
     detail = escape(shard.error_detail or shard.error or "", 300)
     if (
-        shard.error == "denied" and local_file(shard.url) is None
+        shard.error == "denied" and shard.url.path is None
     ):  # the server's reason is more exact: credentials may be missing
         return detail
     return UNREADABLE.get(shard.error or "") or detail

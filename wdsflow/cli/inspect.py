@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wdsflow.cli.shared.run_arguments import Shards
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
 from wdsflow.cli.shared.typed import Typed
+from wdsflow.shards.shard import Shard
 from wdsflow.text.options import OTHER, allow_pipe_option, option, processes_option
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -56,7 +57,7 @@ def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
     _overview(found, options, typed)
 
 
-def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
+def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
     """Show the contents of all shards."""
     from wdsflow.scan.evidence import ScanOptions
     from wdsflow.scan.scan_pool import scan_shards
@@ -93,7 +94,7 @@ def _overview(urls: list[str], options: InspectOptions, typed: Typed) -> None:
         none_read(shards, typed)
 
 
-def _samples(urls: list[str], options: InspectOptions, again: str) -> None:
+def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     """Show single samples. ``again`` is a command that lists keys."""
     from wdsflow.filtering.ledger.ledger_row import LedgerError
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples

@@ -11,7 +11,7 @@ from wdsflow.cli.shared.run_arguments import NewShards
 from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _why_idle(option: str, report: "RepairReport") -> str:
 
 def _nothing(report: "RepairReport") -> str:
     first, more = report.shards[0], len(report.shards) - 1
-    path = local_file(first.url)
+    path = Shard.stored(first.url).path
     others = f" and {more:,} more shard{'s' if more > 1 else ''}" if more else ""
     where = first.url if path is None else os.path.abspath(path)
     return f"nothing could be read: {where}{others}: {first.lost[0]}"

@@ -15,6 +15,7 @@ from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
 from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.urls import some_of
 from wdsflow.stages.scores.base import ScoreError
@@ -147,7 +148,7 @@ class NoCaptions(ValueError):
 
 
 def with_captions(
-    urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, object] | None = None
+    urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool = False, earlier: Mapping[str, object] | None = None
 ) -> tuple[Recipe, str]:
     """Return a recipe with the place of captions, and a line on the picked place if the recipe has "auto".
 
@@ -167,7 +168,7 @@ def with_captions(
     return recipe, line
 
 
-def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
+def check_places(urls: Sequence[Shard], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
     """Check that some sample of tars has the input of a recipe's scores: captions, values in json.
 
     Raises NoCaptions, NoJsonValue.
@@ -183,7 +184,7 @@ def check_places(urls: Sequence[str], recipe: Recipe, calls: Collection[Call], *
 
 
 def check_captions(
-    urls: Sequence[str], recipe: Recipe, places: Iterable[str | InJson] | None = None, *, allow_pipe: bool = False
+    urls: Sequence[Shard], recipe: Recipe, places: Iterable[str | InJson] | None = None, *, allow_pipe: bool = False
 ) -> None:
     """Raise NoCaptions if no sample of tars has a caption in a place; by default, in those of the recipe.
 
@@ -212,7 +213,7 @@ def check_captions(
 
 
 def find_captions(
-    urls: Sequence[str], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
+    urls: Sequence[Shard], recipe: Recipe, *, like: str = "", allow_pipe: bool = False
 ) -> FoundCaptions | None:
     """Return the most likely place of captions in tars, by the first samples of three shards; None if not found.
 
@@ -271,13 +272,13 @@ def _text(view: ShardView, place: str) -> str:
     return ""
 
 
-def _first(urls: Sequence[str], recipe: Recipe, *, allow_pipe: bool) -> Iterator[ShardView]:
+def _first(urls: Sequence[Shard], recipe: Recipe, *, allow_pipe: bool) -> Iterator[ShardView]:
     for url in _spread(urls)[:_SURVEYED]:
         with suppress(OSError), closing(_views(url, recipe, allow_pipe=allow_pipe)) as views:
             yield from islice(views, _SAMPLES)
 
 
-def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
+def _views(url: Shard, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView, None, None]:
     options = ViewOptions(images=recipe.image)
     with open_source(url, allow_pipe=allow_pipe) as source:
         samples = Samples(source, contents=False)
@@ -288,7 +289,7 @@ def _views(url: str, recipe: Recipe, *, allow_pipe: bool) -> Generator[ShardView
                     yield views.view(sample)
 
 
-def _spread(urls: Sequence[str]) -> list[str]:
+def _spread(urls: Sequence[Shard]) -> list[Shard]:
     """Return shards to check: first, last, middle, then the others in order."""
     some = some_of(urls)
     order = dict.fromkeys((0, len(some) - 1, len(some) // 2, *range(len(some))))
@@ -304,7 +305,7 @@ class _Survey:
 
         self._names = [name for name in KNOWN if name not in _NOT_TEXT]
         self._texts: Counter[str] = Counter()  # member -> number of samples in which it holds text
-        self._json = {member: ShardEvidence(member) for member in _JSON}
+        self._json = {member: ShardEvidence(Shard.stored(member)) for member in _JSON}
         self._samples = 0
 
     def see(self, view: ShardView) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, measure_command
 from wdsflow.filtering.ledger.ledger_row import LedgerError, in_utf8
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, named
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
 
@@ -29,7 +29,7 @@ class _Outcomes:
         if url not in self._shards:
             self._subset = self._subset or LedgerSubset.of(stage.ledger, stage.where)
             found: dict[str, str] = {}
-            for row in self._subset.shard(url).rows()[0]:
+            for row in self._subset.shard(named(url)).rows()[0]:
                 reason = _KEPT if row.outcome == "kept" else row.term or row.error or row.outcome
                 before = found.setdefault(row.key, reason)
                 if (before == _KEPT) != (reason == _KEPT):

@@ -10,6 +10,7 @@ from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
@@ -54,7 +55,9 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
     return explain(program.plan, pilot)
 
 
-def _rows(url: str, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool) -> Iterator[_Values]:
+def _rows(
+    url: Shard, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool
+) -> Iterator[_Values]:
     recipe = program.recipe
     options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
     assert program.plan is not None

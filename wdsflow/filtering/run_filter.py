@@ -14,6 +14,7 @@ from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_sh
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
@@ -284,6 +285,6 @@ def _layout(out: Path, options: RunOptions) -> Layout:
     return Layout(out, quarantine)
 
 
-def _shards(urls: Urls) -> tuple[list[str], list[str]]:
+def _shards(urls: Urls) -> tuple[list[Shard], list[str]]:
     found = expand_existing(urls)
     return found, output_names(found)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from wdsflow.records.line import Counts, Line, lines_paths, read_lines
 from wdsflow.records.refusals import refuse_inputs
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range
 
 
@@ -188,7 +189,7 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
             found = targets & set(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             continue
-        refuse_inputs(asked["urls"], [folder / each for each in sorted(found)])
+        refuse_inputs(map(Shard.stored, asked["urls"]), [folder / each for each in sorted(found)])
         if found:
             kind = FileExistsError if folder == layout.folder else QuarantineTaken
             raise kind(f"{folder / min(found)} exists already, and no run wrote it: choose another folder")

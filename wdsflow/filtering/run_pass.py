@@ -27,7 +27,8 @@ from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
-from wdsflow.shards.source.base import file_size, local_file
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import file_size
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
@@ -80,7 +81,7 @@ def engine_for(
     recipe: Recipe,
     layout: Layout,
     options: RunOptions,
-    urls: Sequence[str],
+    urls: Sequence[Shard],
     locks: Sequence[int],
     cluster: Cluster | None,
     *,
@@ -104,7 +105,7 @@ def engine_for(
         if sizes and all(sizes):  # all are files of this machine
             return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
         return LocalEngine(run_shard, workers, locks)
-    sees = (str(layout.inside.absolute()), *first_local(local_file(url) for url in urls))
+    sees = (str(layout.inside.absolute()), *first_local(url.path for url in urls))
     hold = "" if options.dry_run else str(layout.workers_lock(options.index, options.count).absolute())
     program = program_of(recipe)
     gpus = program.gpus if scores and options.device != "cpu" else 0.0
@@ -143,7 +144,7 @@ class Pass:
     """
 
     kind: str
-    urls: list[str]
+    urls: list[Shard]
     names: list[str]
     layout: Layout
     recipe: Recipe
@@ -179,7 +180,7 @@ class Pass:
         identities = program_of(self.recipe).identities()
         return digest({"recipe": recorded(self.recipe), **identities, "kind": self.kind, "sources": self.sources})
 
-    def shards(self) -> list[tuple[int, str, str]]:
+    def shards(self) -> list[tuple[int, Shard, str]]:
         """Return number, url and name of the shards of this run's slice."""
         every = list(zip(range(len(self.urls)), self.urls, self.names, strict=True))
         return every[self.options.index :: self.options.count]
@@ -206,7 +207,7 @@ class Pass:
         report.check()
         return report
 
-    def _left(self, record: RunRecord, report: RunReport) -> list[tuple[int, str, str]]:
+    def _left(self, record: RunRecord, report: RunReport) -> list[tuple[int, Shard, str]]:
         """Return the shards that are not done, and note the ledgers that have some of their values."""
         record.identity = self.identity
         record.state.note(identity=self.identity)
@@ -238,7 +239,7 @@ class Pass:
             folder.mkdir(parents=True, exist_ok=True)
         return record
 
-    def _work(self, record: RunRecord | None, todo: Sequence[tuple[int, str, str]], report: RunReport) -> None:
+    def _work(self, record: RunRecord | None, todo: Sequence[tuple[int, Shard, str]], report: RunReport) -> None:
         options = self.options
         if not todo:
             return
@@ -268,13 +269,13 @@ class Pass:
                     report_shard(result)
             _note(guard.rest(), record)
 
-    def _lacking(self, todo: Sequence[tuple[int, str, str]]) -> set[Call]:
+    def _lacking(self, todo: Sequence[tuple[int, Shard, str]]) -> set[Call]:
         """Return the scores that the ledgers of some shards lack."""
         there = (set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo)
         common = set[str].intersection(*there)
         return {call for call in program_of(self.recipe).scores if str(call) not in common}
 
-    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, str, str]]) -> ModelPlace:
+    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]]) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, models = self.options, program_of(self.recipe).models
         if all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
@@ -294,7 +295,7 @@ class Pass:
         say_all(options, lines)
         return place
 
-    def _tasks(self, todo: Sequence[tuple[int, str, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
+    def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
         if self.embedded is not None:
             about["embedded"] = self.embedded.digest

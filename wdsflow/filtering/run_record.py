@@ -13,6 +13,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import Lock
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
@@ -158,7 +159,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout, self.identity = layout, ""
 
-    def left(self, shards: Sequence[tuple[int, str, str]], asked: Mapping[str, object]) -> LeftOver:
+    def left(self, shards: Sequence[tuple[int, Shard, str]], asked: Mapping[str, object]) -> LeftOver:
         """Return which of the shards (number, url, name) are done. ``asked``: the request."""
         self.read()
         found = LeftOver({}, [], [])
@@ -284,7 +285,7 @@ class RunRecord(OutputRecord[ShardRecord]):
         return f"the input changed ({'; '.join(differences(before, now))})"
 
 
-def _origin(number: int, url: str, recipe: str) -> dict[str, object]:
+def _origin(number: int, url: Shard, recipe: str) -> dict[str, object]:
     return {"from": [number, url], "recipe": recipe, "input": input_identity(url)}
 
 

@@ -9,8 +9,9 @@ from hashlib import sha256
 from threading import Event
 
 from wdsflow.records.unfinished import INSIDE
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
-from wdsflow.shards.source.base import SourceError, local_file
+from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 from .count_files import render_counts
@@ -26,7 +27,7 @@ class _Job:
     """A shard to pass over."""
 
     name: str  # without folder
-    url: str
+    url: Shard
     number: int
     identity: dict[str, object]  # before the pass
     offsets: bool  # its samples are wanted, too
@@ -40,12 +41,12 @@ class FolderIndex:
     """The index of the shards of one folder.
 
     Args:
-        shards: url of each shard, by its name without folder.
+        shards: each shard, by its name without folder.
         kinds: names of ``IndexKinds``.
         record: of the folder, begun.
     """
 
-    def __init__(self, shards: Mapping[str, str], kinds: Collection[str], record: IndexRecord) -> None:
+    def __init__(self, shards: Mapping[str, Shard], kinds: Collection[str], record: IndexRecord) -> None:
         self._shards, self._kinds, self._record = shards, kinds, record
         self._report = record.report
         self._energon = EnergonFiles(record) if "energon" in kinds else None
@@ -163,7 +164,7 @@ class FolderIndex:
         """Return whether the files are not next to the shards: then it is unknown which shards exist."""
         folder = os.path.realpath(self._record.folder)
         for url in self._shards.values():
-            path = local_file(url)
+            path = url.path
             if path is None or os.path.realpath(os.path.dirname(path) or ".") != folder:
                 return True
         return False
@@ -171,7 +172,9 @@ class FolderIndex:
     def _exists(self, line: str) -> bool:
         """Return whether a shard of the record exists, or may exist because it is not next to its files."""
         found = self._record.ours(line)
-        path = local_file(str(found.facts["url"])) if found and found.facts and "url" in found.facts else None
+        if not found or not found.facts or "url" not in found.facts:
+            return True
+        path = Shard.stored(str(found.facts["url"])).path
         return path is None or os.path.lexists(path) or os.path.lexists(self._record.folder / os.path.basename(line))
 
 
@@ -185,7 +188,7 @@ def _pass_over(job: _Job, stop: Event) -> tuple[ShardFacts, ShardContents]:
     return facts, contents
 
 
-def _identity(url: str) -> dict[str, object]:
+def _identity(url: Shard) -> dict[str, object]:
     """Return what changes with the shard; nothing if it cannot be read."""
     try:
         return input_identity(url)

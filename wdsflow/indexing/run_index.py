@@ -6,7 +6,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from wdsflow.records.refusals import refuse_inputs
-from wdsflow.shards.source.base import local_file, local_folder, place_of
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import local_folder, place_of
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
@@ -70,14 +71,14 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
     return report
 
 
-def _by_folder(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, str]]:
+def _by_folder(urls: Sequence[Shard], out: Path | None) -> dict[Path, dict[str, Shard]]:
     """Return the shards for each folder of files, by their names without folder. Raises ValueError."""
-    by_folder: dict[Path, dict[str, str]] = {}
+    by_folder: dict[Path, dict[str, Shard]] = {}
     # Folders may be named in several ways: one name for each, by its real path.
     names: dict[str, Path] = {}
     for url in urls:
-        path = local_file(url)
-        if url.startswith("pipe:"):
+        path = url.path
+        if url.is_pipe:
             raise ValueError(f"the output of a command has no name: name the shards as files or urls: {url}")
         if path is None and out is None:
             raise ValueError(f"{url} is not a local file: give a folder for the files")
@@ -90,7 +91,7 @@ def _by_folder(urls: Sequence[str], out: Path | None) -> dict[Path, dict[str, st
     return by_folder
 
 
-def _check_names(folder: Path, shards: Mapping[str, str], kinds: Collection[str]) -> None:
+def _check_names(folder: Path, shards: Mapping[str, Shard], kinds: Collection[str]) -> None:
     """Raise ValueError or FileExistsError if files would replace each other, or a shard."""
     files = dict.fromkeys((_OF_A_FOLDER[kind] for kind in kinds), "all shards")
     for shard in shards if "energon" in kinds else ():
@@ -101,9 +102,9 @@ def _check_names(folder: Path, shards: Mapping[str, str], kinds: Collection[str]
     refuse_inputs(shards.values(), [folder / name for name in files])
 
 
-def _refuse_part(folders: Mapping[Path, Mapping[str, str]], kinds: Collection[str]) -> None:
+def _refuse_part(folders: Mapping[Path, Mapping[str, Shard]], kinds: Collection[str]) -> None:
     """Raise PartOfSet if a file would no longer list shards that still exist next to the given ones."""
-    paths = {url: local_file(url) for shards in folders.values() for url in shards.values()}
+    paths = {url: url.path for shards in folders.values() for url in shards.values()}
     homes = {url: os.path.dirname(path) or "." for url, path in paths.items() if path is not None}
     for folder, shards in folders.items():
         next_to = {homes[url] for url in shards.values() if url in homes}

@@ -10,7 +10,8 @@ from wdsflow.scan.runs import RunCollector
 from wdsflow.scan.scanner import Scanner
 from wdsflow.shards.samples.grouping import Grouping, grouped
 from wdsflow.shards.samples.tar_samples import CUT_AFTER_END, damage_of
-from wdsflow.shards.source.base import Source, SourceError, local_file
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
@@ -57,7 +58,7 @@ class ShardContents:
     end: int = 0  # offset after the last member
 
 
-def pass_over(url: str, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:
+def pass_over(url: Shard, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:
     """Read the headers of a shard once.
 
     Args:
@@ -82,7 +83,7 @@ def pass_over(url: str, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:
 
 def _unpack(source: Source) -> str:
     """Return the command that unpacks a local compressed shard of which no byte can be trusted; "" for all others."""
-    path = local_file(source.url)
+    path = source.url.path
     if source.fault is None or source.fault.trusted or path is None or not source.compression:
         return ""
     return unpack_command(path, source.compression)

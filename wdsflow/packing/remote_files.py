@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
@@ -35,7 +36,7 @@ class RemoteFiles:
 
     def open(self, ref: FileRef, most: int) -> Opened:
         """Read the first bytes of a file. Raises Unusable if there is none, SourceError if the store fails."""
-        url = str(ref[0])
+        url = Shard.url(str(ref[0]))
         try:
             source = open_source(url)
         except SourceError as error:
@@ -69,7 +70,7 @@ class RemoteFiles:
 
 
 @contextmanager
-def _after(url: str, size: int, start: int) -> Iterator[Read]:
+def _after(url: Shard, size: int, start: int) -> Iterator[Read]:
     """Open a file, whose first bytes were read, at an offset. Raises SourceError."""
     with open_source(url) as source:
         if source.length != size:

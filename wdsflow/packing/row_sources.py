@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source, unpack
@@ -200,7 +201,7 @@ def _has_tabs(path: str) -> bool:
 
 def _first_bytes(path: str) -> bytes:
     try:
-        with open_source(path) as source:
+        with open_source(Shard.file(path)) as source:
             return source.read_at(0, 1 << 16)
     except SourceError as error:
         raise TableError(f"{path} cannot be read: {error}") from None
@@ -210,7 +211,7 @@ def copied(url: str, scratch: Path, extension: str) -> str:
     """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
     path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
     try:
-        with open_source(url) as source, open(path, "wb") as file:
+        with open_source(Shard.url(url)) as source, open(path, "wb") as file:
             unpack(source, file.fileno(), scratch)
     except SourceError as error:
         raise TableError(f"{url} cannot be read: {error}") from None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from wdsflow.images.image_header import read_header
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
 from wdsflow.shards.source.opening import open_source
@@ -50,7 +51,7 @@ class SampleView:
     json: str = ""
 
 
-def samples_at(url: str, starts: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
+def samples_at(url: Shard, starts: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples whose first headers are at these offsets of a tar; those that cannot be read are left out."""
     with suppress(SourceError), open_source(url) as source:
         for start in sorted(starts):
@@ -58,7 +59,7 @@ def samples_at(url: str, starts: Iterable[int]) -> Iterator[tuple[int, FoundSamp
                 yield start, found[1]
 
 
-def samples_around(url: str, offsets: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
+def samples_around(url: Shard, offsets: Iterable[int]) -> Iterator[tuple[int, FoundSample]]:
     """Yield the samples that have a member at these offsets of a tar; reads all headers up to the last of them."""
     wanted = sorted(offsets)
     with suppress(SourceError), open_source(url) as source:
@@ -69,7 +70,7 @@ def samples_around(url: str, offsets: Iterable[int]) -> Iterator[tuple[int, Foun
                 return
 
 
-def samples_of(url: str) -> Iterator[FoundSample]:
+def samples_of(url: Shard) -> Iterator[FoundSample]:
     """Yield the samples of a tar, as far as it can be read."""
     with suppress(SourceError), open_source(url) as source:
         yield from (found for _, found in _samples(source))

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.streams import ForwardSource
 
@@ -23,7 +24,7 @@ class JoinedSource(Source):
     """
 
     def __init__(self, opened: Opened, most: Callable[[int], int]) -> None:
-        self.url = "several shards"
+        self.url = Shard.stored("several shards")
         self._new, self._most = opened, most
         self._open: OrderedDict[int, tuple[Source, ExitStack]] = OrderedDict()
 

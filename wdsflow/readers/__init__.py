@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33
 from wdsflow.scan.evidence import Level, ScanOptions
+from wdsflow.shards.shard import Shard
 
 from .base import Fate, Options, Reader, split_keys
 from .datasets import Datasets, DatasetsTables, first_columns
@@ -87,7 +88,7 @@ def resolve(name: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def scan_options(
-    level: Level, readers: Sequence[Reader], urls: Sequence[str], *, allow_pipe: bool = False
+    level: Level, readers: Sequence[Reader], urls: Sequence[Shard], *, allow_pipe: bool = False
 ) -> ScanOptions:
     """Return the options of a scan of these shards for these readers.
 

@@ -9,6 +9,7 @@ from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
 from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
@@ -178,7 +179,7 @@ def _first_shapes(runs: Runs) -> list[Shape]:
     return [sample for shape in shapes for sample in _samples(shape)]
 
 
-def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -> Columns:
+def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False) -> Columns:
     """Return the columns that the first samples of a shard give to Hugging Face datasets.
 
     Reads no further than these samples. Nothing is raised: if the columns cannot be determined, ``unknown`` is the reason.
@@ -194,7 +195,7 @@ def first_columns(url: str, *, allow_pipe: bool = False, tables: bool = False) -
         return Columns(url, unknown=f"the first samples could not be read: {error}")
 
 
-def _rows(url: str, *, allow_pipe: bool) -> list[dict[str, object]]:
+def _rows(url: Shard, *, allow_pipe: bool) -> list[dict[str, object]]:
     """Return the values of each of the first samples by field name, of those fields that hold values."""
     rows: list[dict[str, object]] = []
     with open_source(url, allow_pipe=allow_pipe) as source:

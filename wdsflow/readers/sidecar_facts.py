@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
-from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
@@ -87,8 +86,7 @@ def _count_text(count: int | None) -> str:
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
-    paths = ((each, local_file(each)) for each in listed)
-    absent = [each for each, path in paths if path is not None and not os.path.lexists(os.path.join(folder, path))]
+    absent = [each for each in listed if not os.path.lexists(os.path.join(folder, each))]
     detail = f"{some(absent)}, which {'is' if len(absent) == 1 else 'are'} not there"
     return [SidecarFact(escape(name), "gone", detail, len(absent))] if absent else []
 

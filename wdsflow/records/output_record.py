@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wdsflow.shards.atomic import remove_stale, write_file
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 
 from .line import Identity, Line, LinesFile, OneFile, lines_paths, other_file, read_lines
@@ -183,7 +184,7 @@ class OutputRecord(Generic[L]):
         options: Mapping[str, object],
         names: Iterable[str],
         *,
-        inputs: Iterable[str] = (),
+        inputs: Iterable[Shard] = (),
         restart: bool = False,
         shards: bool = True,
     ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import SUFFIXES, output_names
 from wdsflow.shards.source.base import place_of
 from wdsflow.text.shell import quote_path
@@ -124,10 +125,10 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def refuse_inputs(urls: Iterable[str], paths: Iterable[Path]) -> None:
+def refuse_inputs(urls: Iterable[Shard], paths: Iterable[Path]) -> None:
     """Raise FileExistsError if one of the files that would be written or removed is an input."""
     paths = list(paths)
-    urls = [url for url in urls if not url.startswith("pipe:")] if paths else []
+    urls = [url for url in urls if not url.is_pipe] if paths else []
     store = store_of(paths[0]) if paths else None
     inputs, place = (objects(urls), store.url_of) if store else (set(map(place_of, urls)), os.path.realpath)
     for path in paths if inputs else ():
@@ -148,7 +149,7 @@ def refuse_company(folder: Path, run: str, ours: Container[str], counts: Contain
             )
 
 
-def output_paths(urls: Sequence[str], folder: Path, *tables: str) -> list[Path]:
+def output_paths(urls: Sequence[Shard], folder: Path, *tables: Shard) -> list[Path]:
     """Return the path of the output of each shard. Raises FileExistsError if one is a shard, or one of ``tables``."""
     paths = [folder / name for name in output_names(urls)]
     refuse_inputs([*urls, *tables], paths)

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
@@ -106,7 +107,7 @@ class OutputJob(Protocol):
 class ShardJob:
     """One shard to write to ``target``."""
 
-    url: str
+    url: Shard
     target: Path
     allow_pipe: bool = False
 
@@ -210,7 +211,7 @@ def write_shards(
     made_from: MadeFrom[Job],
     report: Report[Any],
     *,
-    inputs: Iterable[str],
+    inputs: Iterable[Shard],
     restart: bool = False,
     jobs: int = 1,
     begin: Begin | None = None,

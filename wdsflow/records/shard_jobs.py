@@ -7,6 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from wdsflow.engines.site import processes_pay
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
@@ -18,7 +19,7 @@ class ShardJob(Protocol):
     """Work on a shard."""
 
     @property
-    def url(self) -> str:
+    def url(self) -> Shard:
         """The shard."""
 
 

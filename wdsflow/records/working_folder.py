@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wdsflow.shards.scratch import scratch
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import local_folder, local_path
 from wdsflow.shards.source.remote import filesystem
 
@@ -65,9 +66,9 @@ def store_of(folder: Path) -> Store | None:
     return next((store for place, store in _active.items() if folder.is_relative_to(place)), None)
 
 
-def objects(urls: Iterable[str]) -> set[str]:
+def objects(urls: Iterable[Shard]) -> set[str]:
     """Return the urls that are remote, each spelled in one way. Raises SourceError."""
-    found = (filesystem(url) for url in urls if local_path(url) is None)
+    found = (filesystem(url.exact) for url in urls if url.kind == "url")
     return {str(system.unstrip_protocol(path)) for system, path in found}
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from wdsflow.shards.samples.grouping import Grouping, grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Member, split_name
@@ -134,13 +135,13 @@ class Borders:
     """Members that a repair moves between neighbouring shards to join split samples."""
 
     skip: int = 0  # members at its start that belong to the last sample of the previous shard
-    tail: tuple[str, int] | None = None  # the next shard, and how many members at its start belong to this one
+    tail: tuple[Shard, int] | None = None  # the next shard, and how many members at its start belong to this one
 
 
 UNMOVED = Borders()
 
 
-def borders(urls: Sequence[str]) -> dict[int, Borders]:
+def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
     """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
 
     A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
@@ -164,7 +165,7 @@ def first_members(source: Source, count: int) -> list[Member]:
     return members[:count]
 
 
-def _second_half(before: str, url: str) -> int:
+def _second_half(before: Shard, url: Shard) -> int:
     """Return how many members at the start of a shard belong to the last sample of the previous one."""
     try:
         with closing(_runs(url)) as runs:
@@ -182,7 +183,7 @@ def _second_half(before: str, url: str) -> int:
     return len(head.members) if last[-1].stem == head.stem and not last[-1].fields & head.fields else 0
 
 
-def _runs(url: str) -> Generator[HalfRun, None, None]:
+def _runs(url: Shard) -> Generator[HalfRun, None, None]:
     """Yield the runs of a plain local file up to the place where readers stop; none for other shards."""
     run: HalfRun | None = None
     with open_source(url) as source:

@@ -22,6 +22,7 @@ from wdsflow.pieces.writer import write_pieces
 from wdsflow.readers.wanted_fields import CAPTION, trouble
 from wdsflow.records.report import ShardJob
 from wdsflow.shards.caption_field import LARGEST, CaptionField, caption_of
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.opening import open_source, seekable
 from wdsflow.shards.tar.members import Member
@@ -318,7 +319,7 @@ class Preview:
     Raises SourceError if the shard cannot be read; ValueError if it cannot seek.
     """
 
-    def __init__(self, url: str, moved: Borders, *, allow_pipe: bool = False) -> None:
+    def __init__(self, url: Shard, moved: Borders, *, allow_pipe: bool = False) -> None:
         report = ShardRepair(url)
         with ExitStack() as stack:
             source = stack.enter_context(open_source(url, allow_pipe=allow_pipe))

@@ -11,6 +11,7 @@ from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.caption_field import parse_caption_field
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
@@ -87,7 +88,7 @@ def _edits(caption: str | None, rename: Mapping[str, str], drop_fields: Iterable
     )
 
 
-def _jobs(urls: Sequence[str], folder: Path, *, write: bool, allow_pipe: bool) -> Iterator[Job]:
+def _jobs(urls: Sequence[Shard], folder: Path, *, write: bool, allow_pipe: bool) -> Iterator[Job]:
     paths, moved = output_paths(urls, folder), borders(urls)
     for place, (url, target) in enumerate(zip(urls, paths, strict=True)):
         yield Job(url, target, allow_pipe, write, moved.get(place, UNMOVED))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class CaptionFacts:
 class ShardEvidence:
     """All facts of one shard."""
 
-    url: str
+    url: Shard
     size: int | None = None  # bytes as stored
     compression: str | None = None  # "gz", "bz2", "xz", "zst"
     error: str | None = None  # "missing", "denied", "io", "not-a-tar", "empty": nothing could be read

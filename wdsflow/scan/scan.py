@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import FIRST, NEXT, Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.members import Stop
@@ -40,7 +41,7 @@ def _by_arrow(
 
 
 def scan_shard(
-    url: str,
+    url: Shard,
     options: ScanOptions | None = None,
     collector: Callable[[], RunCollector] = RunCollector,
     view: Callable[[Source], Source] | None = None,
@@ -48,7 +49,7 @@ def scan_shard(
     """Scan one shard. Faults are in the evidence; nothing is raised for bad data.
 
     Args:
-        url: a local path or a url that fsspec opens.
+        url: the shard.
         options: level, and what readers need to know about contents.
         collector: makes the collector of runs.
         view: returns the part of the shard to look at; None for all.

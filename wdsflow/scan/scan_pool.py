@@ -9,13 +9,14 @@ from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
 from wdsflow.engines.site import Site, first_local, usable_cores
-from wdsflow.shards.source.base import file_size, local_file, local_path
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import file_size
 
 from .evidence import ScanOptions, ShardEvidence
 from .scan import scan_shard
 
 Progress = Callable[[ShardEvidence], None]
-ScanOne = Callable[[str, ScanOptions], ShardEvidence]
+ScanOne = Callable[[Shard, ScanOptions], ShardEvidence]
 _SMALL = 32 << 20  # bytes in all, of which each picture may be decoded in this process
 _MANY = 1000  # shards; of more, the sizes are not asked for
 
@@ -24,7 +25,7 @@ class ScanTask(NamedTuple):
     """One shard to scan."""
 
     number: int
-    url: str
+    url: Shard
     options: ScanOptions
     how: ScanOne = scan_shard
 
@@ -34,7 +35,7 @@ class ScanTask(NamedTuple):
 
 
 def scan_shards(
-    urls: Sequence[str],
+    urls: Sequence[Shard],
     options: ScanOptions,
     jobs: int | None = None,
     progress: Progress | None = None,
@@ -73,9 +74,9 @@ def scan_shards(
     return [results[number] for number in range(len(urls))]
 
 
-def usual_processes(urls: Sequence[str]) -> int:
+def usual_processes(urls: Sequence[Shard]) -> int:
     """Return the number of processes for these shards: one per core, two if the first one is on a server."""
-    return usable_cores() * (2 if urls and local_path(urls[0]) is None else 1)
+    return usable_cores() * (2 if urls and urls[0].path is None else 1)
 
 
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
@@ -83,11 +84,11 @@ def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     return task.how(task.url, task.options)
 
 
-def _on_ray(urls: Sequence[str], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
+def _on_ray(urls: Sequence[Shard], jobs: int | None, address: str | None, stack: ExitStack) -> "Engine[ScanTask]":
     from wdsflow.engines.cluster import connected
     from wdsflow.engines.ray_engine import RayEngine
 
-    site = Site(first_local(local_file(url) for url in urls))
+    site = Site(first_local(url.path for url in urls))
     start = stack.enter_context(connected(address))
     return start(partial(RayEngine, function=scan_task, site=site, workers=jobs))
 
@@ -108,7 +109,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
     return LocalEngine(scan_task, most)
 
 
-def _lost_shard(url: str, trouble: Trouble) -> ShardEvidence:
+def _lost_shard(url: Shard, trouble: Trouble) -> ShardEvidence:
     """Return the evidence of a shard whose process died. Raises an exception of the scan again: it says nothing about the shard."""
     if trouble.errno:
         raise OSError(trouble.errno, trouble.text)

@@ -2,7 +2,8 @@
 
 import os
 
-from wdsflow.shards.source.base import local_path, open_file, why_unreadable
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import open_file, why_unreadable
 from wdsflow.shards.source.remote import about
 
 _PIECES = 16
@@ -34,14 +35,14 @@ def fingerprint(path: str) -> dict[str, object]:
     return {"size": size, "pieces": xxh3_64_hexdigest(b"".join(pieces))}
 
 
-def input_identity(url: str) -> dict[str, object]:
+def input_identity(url: Shard) -> dict[str, object]:
     """Return values that change when a shard changes, as far as that is possible without reading all of it.
 
     For a local file size, time of change and pieces; for a remote one the marks that its server sends. Raises SourceError.
     """
-    if url.startswith("pipe:"):
+    if url.is_pipe:
         return {"url": url}
-    path = local_path(url)
+    path = url.path
     if path is None:
         known = about(url)
         return {"size": known.get("size"), **{mark: str(known[mark]) for mark in _MARKS if known.get(mark) is not None}}

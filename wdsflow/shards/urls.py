@@ -8,16 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import quote, quote_path
 from wdsflow.text.words import how_many
 
+from .shard import PIPE, Shard, unsigned
 from .shard_names import LIMIT, SHOWN, SUFFIXES, BadPattern, expand_braces, missing_numbers, natural
-from .source.base import SourceError, local_file, local_path
+from .source.base import SourceError, local_path
 from .source.remote import is_listing, listed, pinned
 
 _GLOB = re.compile(r"[*?\[]")
 _HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+# In a ``pipe:`` url, where the next source begins: other colons belong to the command.
+_NEXT_SOURCE = re.compile(r"::(?=pipe:|[A-Za-z][A-Za-z0-9+.-]*://)")
 _JSON_LINES = re.compile(r"\.jsonl(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
 _FOLDERS = 1000  # that are looked into for tars
 _LIST = 4096  # bytes of a text file in which its first shard is looked for
@@ -28,8 +32,8 @@ class NoShards(ValueError):
     """A pattern that matches nothing or makes no sense. ``hint`` is a correction."""
 
     def __init__(self, pattern: str, hint: str = "") -> None:
-        super().__init__(f"no shards match {pattern!r}")
-        self.pattern, self.hint = pattern, hint
+        super().__init__(f"no shards match {redact(pattern)!r}")
+        self.pattern, self.hint = pattern, redact(hint)
 
 
 class JsonLinesGiven(NoShards):
@@ -37,70 +41,106 @@ class JsonLinesGiven(NoShards):
 
     def __init__(self, url: str) -> None:
         super().__init__(url, f"to make shards of it: wdsflow pack {quote_path(url)} -o shards")
-        self.args = (f"{url} is a file of JSON lines; shards are tars",)
+        self.args = (f"{redact(url)} is a file of JSON lines; shards are tars",)
 
 
 class Expansion(NamedTuple):
     """The shards, in order, and missing ones between them: pattern, first names, how many."""
 
-    urls: list[str]
+    urls: list[Shard]
     gaps: list[tuple[str, list[str], int]]
 
 
-def expand(urls: Iterable[str]) -> Expansion:
+def expand(urls: str | Iterable[str]) -> Expansion:
     """Expand what the user wrote into shards, in that order; duplicates stay.
 
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
-    webdataset does. ``pipe:`` urls are not globbed; of http urls a folder and ``*`` are, where the server lists its files
-    on a page. A plain path stays, whether or not it exists, and so does a name of a range.
+    webdataset does. Of ``pipe:`` urls only braces are expanded; of http urls a folder and ``*`` are, where the server
+    lists its files on a page. A plain path stays, whether or not it exists, and so does a name of a range.
+
+    What a pattern finds is a file, whatever its name looks like, and so is the name of an existing file. A ``Shard`` is
+    what an earlier call has found: it stays.
 
     Raises:
         NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.
     """
     found = Expansion([], [])
     for pattern in [urls] if isinstance(urls, str) else urls:
-        _expand_one(pattern, found, lists=True)
+        if isinstance(pattern, Shard):
+            found.urls.append(pattern)
+        else:
+            _expand_one(pattern, found, lists=True)
     for url in found.urls:
         if _is_json_lines(url):
             raise JsonLinesGiven(url)
+    _tell_apart(found.urls)
     return found
 
 
-def expand_existing(urls: str | Iterable[str]) -> list[str]:
+def expand_existing(urls: str | Iterable[str]) -> list[Shard]:
     """Return the shards. Raises NoShards if all of them are missing; remote ones count as existing."""
     found = expand(urls).urls
-    if not any((path := local_file(url)) is None or os.path.exists(path) for url in found):
-        raise NoShards(found[0], f"no such file: {os.path.abspath(str(local_file(found[0])))}")
+    if not any(url.path is None or os.path.exists(url.path) for url in found):
+        raise NoShards(found[0], f"no such file: {os.path.abspath(found[0])}")
     return found
 
 
-def _is_json_lines(url: str) -> bool:
-    """Return whether a url is an existing, or a remote, file of JSON lines, by its name."""
-    if ".jsonl" not in url.lower() or url.startswith("pipe:"):
+def _tell_apart(shards: list[Shard]) -> None:
+    """Number the texts of shards that differ only in what is hidden, such as ``?key=a`` and ``?key=b``."""
+    exact: dict[Shard, dict[str, int]] = {}
+    for at, shard in enumerate(shards):
+        if not shard.hides:
+            continue
+        same = exact.setdefault(shard, {})
+        number = same.setdefault(unsigned(shard.exact), len(same) + 1)
+        if number > 1:
+            shards[at] = shard.numbered(number)
+
+
+def _is_json_lines(url: Shard) -> bool:
+    """Return whether a shard is an existing, or a remote, file of JSON lines, by its name."""
+    if ".jsonl" not in url.lower() or url.is_pipe:
         return False
-    path = local_file(url)
-    if path is None:
+    if url.path is None:
         return _JSON_LINES.search(url.partition("?")[0]) is not None
-    return _JSON_LINES.search(path) is not None and os.path.isfile(path)
+    return _JSON_LINES.search(url.path) is not None and os.path.isfile(url.path)
 
 
 def _expand_one(pattern: str, found: Expansion, *, lists: bool) -> None:
-    if pattern.startswith("pipe:"):
-        found.urls.append(pattern)
+    if pattern.startswith(PIPE):
+        for command in _NEXT_SOURCE.split(pattern):
+            _expand_source(command, found, lists=lists)
+        return
+    if not pattern.startswith("@") and _take_file(pattern, found):
         return
     parts = [part.strip() for part in pattern.split("::") if part.strip()]
     if not parts:
         raise NoShards(pattern, "the pattern is empty")
     for part in parts:
-        if part.startswith("@"):
-            if not lists:
-                raise NoShards(part, "a list cannot name further lists")
-            _expand_list(part, found)
-        else:
-            _expand_part(_substitute(part), found)
+        _expand_source(part, found, lists=lists)
         if len(found.urls) > LIMIT:
             raise NoShards(pattern, f"these are more than {LIMIT:,} shards")
+
+
+def _expand_source(part: str, found: Expansion, *, lists: bool) -> None:
+    if part.startswith(PIPE):
+        found.urls.extend(map(Shard.command, _commands(part)))
+    elif not part.startswith("@"):
+        _expand_part(_substitute(part), found)
+    elif lists:
+        _expand_list(part, found)
+    else:
+        raise NoShards(part, "a list cannot name further lists")
+
+
+def _commands(pattern: str) -> list[str]:
+    """Return the commands of a ``pipe:`` url: webdataset expands braces and its variables in it; a shell does the rest."""
+    pattern = _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), pattern)
+    try:
+        return expand_braces(pattern)
+    except BadPattern:
+        return [pattern]
 
 
 def _substitute(pattern: str) -> str:
@@ -122,7 +162,7 @@ def _expand_list(part: str, found: Expansion) -> None:
             for line in lines:
                 text = line.strip()
                 if "\0" in text:
-                    raise NoShards(part, f"it is not a text: {quote(part[1:])} names the file itself")
+                    raise NoShards(part, f"it is not a text: {quote_path(Shard.file(part[1:]))} names the file itself")
                 if text and not text.startswith("#"):
                     _expand_one(text, found, lists=False)
     except OSError as error:
@@ -131,15 +171,23 @@ def _expand_list(part: str, found: Expansion) -> None:
         raise NoShards(part, "the list is empty")
 
 
+def _take_file(text: str, found: Expansion) -> bool:
+    """Take an existing file of this name, also if the name looks like a pattern; return whether there is one."""
+    path = local_path(text)
+    if path is None or not os.path.exists(path) or os.path.isdir(path):
+        return False
+    if _is_list(path):
+        raise NoShards(text, f"it lists shards: {quote(f'@{text}')} names those")
+    found.urls.append(Shard.file(path))
+    return True
+
+
 def _expand_part(part: str, found: Expansion) -> None:
-    path = local_path(part)
-    if path is not None and os.path.exists(path) and not os.path.isdir(path):  # also names that look like patterns
-        if _is_list(path):
-            raise NoShards(part, f"it lists shards: {quote(f'@{part}')} names those")
-        found.urls.append(path)
+    if _take_file(part, found):
         return
     if (meant := with_dots(part)) != part:
-        raise NoShards(part, f"a range in braces has two dots: {quote(meant)}")
+        raise NoShards(part, f"a range in braces has two dots: {quote_path(meant)}")
+    path = local_path(part)
     try:
         names = expand_braces(part if path is None else path)
     except BadPattern as error:
@@ -148,16 +196,16 @@ def _expand_part(part: str, found: Expansion) -> None:
         _take_remote(part, names, found)
     elif any(_GLOB.search(name) or name.endswith("/") or os.path.isdir(name) for name in names[:1000]):
         matches = [match for name in names for match in _matches(name)]
-        _take_found(part, matches, "" if matches else _hint(names[0]), found)
+        _take_found(part, [*map(Shard.file, matches)], "" if matches else _hint(names[0]), found)
     elif names == [path]:
-        found.urls.append(path)
+        found.urls.append(Shard.file(path))
     else:  # all names of a range count, whether they exist or not
         missing = list(absent(names))
         if len(missing) == len(names):
             raise NoShards(part, _hint(names[0]))
-        found.urls.extend(names)
+        found.urls.extend(map(Shard.file, names))
         if missing:
-            found.gaps.append((part, missing[:SHOWN], len(missing)))
+            found.gaps.append((redact(part), missing[:SHOWN], len(missing)))
 
 
 def with_dots(pattern: str) -> str:
@@ -185,23 +233,25 @@ def _is_list(path: str) -> bool:
 
 def _take_remote(part: str, names: list[str], found: Expansion) -> None:
     """Take names as they are; of globs and folders of a server that lists its files, their contents."""
+    matches: list[Shard] = []
     try:
         names = list(map(pinned, names))  # all workers read the same bytes
         if not any(is_listing(name) for name in names[:1000]):
-            found.urls.extend(names)
+            found.urls.extend(map(Shard.url, names))
             return
-        matches = [match for name in names for match in (listed(name) if is_listing(name) else [name])]
+        for name in names:
+            matches += listed(name) if is_listing(name) else [Shard.url(name)]
     except SourceError as error:
         raise NoShards(part, str(error)) from None
     _take_found(part, matches, f"the server has no such .tar: {names[0]}", found)
 
 
-def _take_found(part: str, matches: list[str], hint: str, found: Expansion) -> None:
+def _take_found(part: str, matches: list[Shard], hint: str, found: Expansion) -> None:
     """Take the contents of globs and folders, and note missing numbers."""
     if not matches:
         raise NoShards(part, hint)
     found.urls.extend(matches)
-    found.gaps.extend((part, gap.names, gap.total) for gap in missing_numbers(matches))
+    found.gaps.extend((redact(part), gap.names, gap.total) for gap in missing_numbers(matches))
 
 
 def _matches(name: str) -> list[str]:
@@ -267,11 +317,38 @@ def _hint(name: str) -> str:
 _LOOKED_AT, _LOOKED_AT_REMOTE, _LOOKED_AT_PIPED = 2_000, 200, 4
 
 
-def some_of(urls: Sequence[str]) -> Sequence[str]:
+def some_of(urls: Sequence[Shard]) -> Sequence[Shard]:
     """Return shards for a short look, spread evenly: all, unless they are many or remote."""
-    first = urls[0] if urls else ""
-    most = _LOOKED_AT_PIPED if first.startswith("pipe:") else _LOOKED_AT_REMOTE if "://" in first else _LOOKED_AT
+    kind = urls[0].kind if urls else "file"
+    most = {"pipe": _LOOKED_AT_PIPED, "url": _LOOKED_AT_REMOTE, "file": _LOOKED_AT}[kind]
     return urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
+
+
+_SPECIAL = re.compile(r"[{}*\[\\]|:(?=:)")
+_WEB = re.compile("https?:")
+
+
+def spelled(shard: str) -> str:
+    r"""Return what a user writes for a shard so that ``expand`` takes it for this shard alone, or a pattern as it is.
+
+    >>> spelled(Shard.url("s3://bucket/t{1..2}[a].tar")), spelled(Shard.file("t{1..2}.tar")), spelled("{1..2}.tar")
+    ('s3://bucket/t\\{1..2\\}[[]a].tar', 't{1..2}.tar', '{1..2}.tar')
+    """
+    if not isinstance(shard, Shard) or shard.kind != "url":
+        return shard
+    if _WEB.match(shard):
+        return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", shard)
+    has_braces = "{" in shard or "}" in shard
+    return _SPECIAL.sub(lambda match: _escaped(match[0], has_braces=has_braces), shard)
+
+
+def _escaped(char: str, *, has_braces: bool) -> str:
+    """Return a character that stands for itself in braces and globs of a store."""
+    if char in "{}":
+        return f"\\{char}"
+    if char == "\\":
+        return "\\\\" if has_braces else char
+    return f"[{char}]"
 
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
@@ -286,13 +363,14 @@ def compact(urls: Sequence[str], most: int = 4) -> list[str]:
     >>> compact(["a.tar", "b.tar"])
     ['a.tar', 'b.tar']
     """
+    each = list(map(spelled, urls))
     if len(urls) <= most or any(_MEANS_MORE.search(url) for url in urls):
-        return list(urls)
+        return each
     ranges = list(_ranges(urls))
     if len(ranges) <= most and [name for pattern in ranges for name in expand_braces(pattern)] == list(urls):
         return ranges
     folder = os.path.dirname(urls[0]) or "."
-    return [f"{folder}/"] if _holds(folder, urls) else list(urls)
+    return [f"{folder}/"] if _holds(folder, urls) else each
 
 
 def _ranges(urls: Iterable[str]) -> Iterator[str]:

@@ -31,8 +31,8 @@ from wdsflow.readers.open_clip.arguments import names_shards
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
+from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.shard_names import IMAGES, alternatives
-from wdsflow.shards.source.base import unsigned
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
@@ -253,7 +253,7 @@ def _schedule(
         ) from None
 
 
-def _samples(args: Namespace, urls: Sequence[str], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
+def _samples(args: Namespace, urls: Sequence[Shard], catalog: Catalog, here: RankPlace, options: FeedOptions) -> float:
     """Return the number of samples in an epoch: given, from a file next to the shards, or counted."""
     if args.train_num_samples is not None:
         return float(args.train_num_samples)

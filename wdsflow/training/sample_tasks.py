@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from wdsflow.shards.shard import Shard
+
 
 class Blob(NamedTuple):
     """A member: its location in the shard, or its bytes if the shard can only be read once."""
@@ -19,7 +21,7 @@ NO_IMAGE = Blob("", 0, -1)
 class SampleRef(NamedTuple):
     """One sample that has all members it needs."""
 
-    shard: str  # url
+    shard: Shard
     key: str
     image: Blob  # NO_IMAGE if it has none
     texts: tuple[Blob, ...]  # the other members that are read
@@ -57,7 +59,7 @@ class Chunk(NamedTuple):
 class Reading(NamedTuple):
     """A shard whose next sample has been awaited for some time."""
 
-    shard: str  # url
+    shard: Shard
     seconds: float
     samples: int  # so far
     key: str  # of the last of them

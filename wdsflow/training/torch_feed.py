@@ -11,7 +11,6 @@ from math import inf
 from typing import Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.shards.source.base import local_file, unsigned
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -267,12 +266,12 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     catalog = made.catalog
     named = [shards] if isinstance(shards, str | os.PathLike) else shards
     try:
-        data = "::".join(os.fspath(each) for each in named)
+        patterns = [os.fspath(each) for each in named]
     except TypeError:
         raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
-    if not data:
+    if not any(patterns):
         raise FeedError("shards is empty: name at least one pattern")
-    urls = shard_list(data)
+    urls, data = shard_list(patterns), "::".join(patterns)
     subset = None
     if ledger is not None:
         subset = Subset(urls, None, here, own, data)
@@ -282,7 +281,7 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
         raise nothing_usable(catalog, urls, here, own)
     digest = blake2b(digest_size=8)
     for url, count in zip(urls, counts, strict=True):
-        digest.update(f"{os.path.basename(unsigned(url))} {count}\n".encode(errors="surrogatepass"))
+        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
     identity: dict[str, object] = {
         "shards": len(urls),
         "samples": sum(counts),
@@ -337,7 +336,7 @@ def _report_overlap(opened: Iterable[_Opened]) -> None:
     used: defaultdict[str, set[str]] = defaultdict(set)
     for each in opened:
         for url, _ in each.mixed.shards:
-            path = local_file(url)
+            path = url.path
             used[os.path.realpath(path) if path else url].add(each.data)
     twice = {shard: sources for shard, sources in used.items() if len(sources) > 1}
     if twice:

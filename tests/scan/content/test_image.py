@@ -10,6 +10,7 @@ from wdsflow.scan.content.image_content import ends_early, header_status, image_
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.naming import TALLIES
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 
 
 def notes(data, suffix, size=None):
@@ -150,7 +151,7 @@ def test_a_whole_image_with_bytes_after_its_end_is_not_cut_and_a_cut_one_with_th
             info = tarfile.TarInfo(f"0.{suffix}")
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
-        assert scan_shard(str(tmp_path / "0.tar"), ScanOptions("headers")).tally("image.cut").count == cut
+        assert scan_shard(named(str(tmp_path / "0.tar")), ScanOptions("headers")).tally("image.cut").count == cut
 
 
 def test_other_formats_have_no_end_mark():

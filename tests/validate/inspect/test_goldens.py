@@ -12,6 +12,7 @@ from tests.validate.report.test_goldens import SETS
 from tests.validate.rules.build import tar
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.validate.inspect.overview import overview, show_overview, show_samples
 from wdsflow.validate.inspect.shown_sample import first_samples
 from wdsflow.validate.report.as_json import clean
@@ -36,7 +37,7 @@ def test_an_overview_is_what_the_golden_file_says(name: str, tmp_path: Path, mon
     shards = SETS.get(name, WIDE)
     for shard, data in shards.items():
         Path(shard).write_bytes(data)
-    total = overview([scan_shard(shard, ScanOptions("headers")) for shard in shards])
+    total = overview([scan_shard(named(shard), ScanOptions("headers")) for shard in shards])
     buffer = io.StringIO()
     console = Console(file=buffer, width=100, color_system=None)
     show_overview(total, console)

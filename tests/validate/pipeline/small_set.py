@@ -11,6 +11,7 @@ from PIL import Image
 from wdsflow.cli.main import main
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits, judge_pipeline
 from wdsflow.validate.verdicts.verdict import Verdict
 
@@ -45,7 +46,7 @@ def forty(folder: Path) -> list[str]:
 
 def scanned(urls: list[str], level: Level = "full") -> tuple[Evidence, ScanOptions]:
     options = ScanOptions(level)
-    return Evidence(level, [scan_shard(url, options) for url in urls]), options
+    return Evidence(level, [scan_shard(named(url), options) for url in urls]), options
 
 
 def judged(module: str, name: str, urls: list[str], limits: RunLimits | None = None) -> Verdict:

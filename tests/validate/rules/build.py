@@ -17,6 +17,7 @@ from wdsflow.readers.base import Options
 from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_packages
 from wdsflow.validate.finding import Finding
 from wdsflow.validate.rules.kit.base import Context
@@ -55,7 +56,7 @@ class Case:
             self.options.max_image_pixels,
             columns=columns,
         )
-        shards = [scan_shard(str(folder / name), scan) for name in self.shards]
+        shards = [scan_shard(named(str(folder / name)), scan) for name in self.shards]
         if self.facts:
             shards[0] = replace(shards[0], **self.facts)
         return context_of(shards, self.readers, self.level, self.options)

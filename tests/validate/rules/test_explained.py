@@ -9,6 +9,7 @@ from tests.conformance.generate import make_set
 from tests.validate.rules.build import context_of
 from wdsflow.readers import READERS, DatasetsTables, scan_options
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.validate.rules.rule_catalog import run_rules
 
 # The later ones once went unexplained.
@@ -20,7 +21,7 @@ SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]
 def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     urls = make_set(seed, tmp_path).urls
     shards = [
-        scan_shard(url, replace(scan_options("full", [DatasetsTables()], urls), max_image_pixels=25_000_000))
+        scan_shard(named(url), replace(scan_options("full", [DatasetsTables()], urls), max_image_pixels=25_000_000))
         for url in urls
     ]
     for reader in READERS:

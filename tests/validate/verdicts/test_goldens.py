@@ -20,6 +20,7 @@ from tests.validate.rules.cases import CASES, SOUND
 from wdsflow.readers import READERS, Options, scan_options
 from wdsflow.scan.evidence import Evidence, Runs, ShardEvidence
 from wdsflow.scan.scan import scan_shard
+from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.verdict import judge
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -143,7 +144,7 @@ def shown(case: Any, folder: Path) -> str:
     readers = [reader(case.options) for reader in READERS.values()]
     lines = []
     for level in ("full", "names", "headers") if case in EXTRA.values() else ("full", "names"):
-        shards = [scan_shard(url, scan_options(level, readers, urls)) for url in urls]
+        shards = [scan_shard(named(url), scan_options(level, readers, urls)) for url in urls]
         if level == "full":
             for shard in shards:
                 lines += [f"{Path(shard.url).name}", *facts(shard)]

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from wdsflow.shards.shard import PIPE, Shard
 from wdsflow.shards.shard_names import SUFFIXES
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import local_path
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
 
 _STANDS_FOR_MANY = re.compile(r"[*?\[{]")
@@ -20,8 +21,8 @@ def nearest_shards(pattern: str) -> str:
     the entries of a list.
     """
     if (meant := with_dots(pattern)) != pattern:
-        return meant if local_file(meant) is None or _holds_shards(meant) else ""
-    path = local_file(pattern)
+        return meant if local_path(meant) is None or _holds_shards(meant) else ""
+    path = None if pattern.startswith(PIPE) else local_path(pattern)
     if path is None or path.startswith("@"):
         return ""
     if os.path.isfile(path):
@@ -68,10 +69,9 @@ def nearest_ledger(path: Path) -> Path | None:
     return found[near[0]] if near else None
 
 
-def existing(urls: Iterable[str]) -> list[str]:
+def existing(urls: Iterable[str]) -> list[Shard]:
     """Return the shards that match patterns, without local files that do not exist."""
-    found = expand(urls).urls
-    return [url for url in found if (path := local_file(url)) is None or os.path.exists(path)]
+    return [url for url in expand(urls).urls if url.path is None or os.path.exists(url.path)]
 
 
 def _closest(name: str, known: Sequence[str]) -> list[str]:

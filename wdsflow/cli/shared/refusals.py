@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from wdsflow.records.working_folder import store_of
+from wdsflow.shards.urls import spelled
 from wdsflow.text.shell import escape
 
 from .nearest_paths import existing, nearest_ledger
@@ -265,12 +266,13 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
     left = [url for url in existing(typed.given["urls"]) if url not in failed]
     if not left:
         return ""
-    if len(left) > 5 and store_of(out):
-        return ""  # a list is a local file
+    if len(left) > 5 and (store_of(out) or any("\n" in url or url.hides for url in left)):
+        return ""  # a list is a local file, with a name a line, and without passwords
     if len(left) > 5:
         listed = out / ".wdsflow" / "readable.txt"
-        listed.write_text("".join(f"{url}\n" for url in left), encoding="utf-8", errors="surrogateescape")
-        left = [f"@{listed}"]
+        lines = "".join(f"{spelled(url)}\n" for url in left)
+        listed.write_text(lines, encoding="utf-8", errors="surrogateescape")
+        return typed.again(urls=[f"@{listed}"], restart=True)
     return typed.again(urls=left, restart=True)
 
 

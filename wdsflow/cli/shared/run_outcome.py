@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.records.working_folder import store_of
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
@@ -112,7 +112,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
     reasons = report.reasons()
     lines = []
     for urls, reason in reasons[:_REASONS]:
-        path = local_file(urls[0])
+        path = Shard.stored(urls[0]).path
         more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
         lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
     if len(reasons) > _REASONS:
@@ -124,7 +124,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
 def _help(report: "RunReport", typed: Typed) -> Iterator[str]:
     """Yield hints for the first failure."""
     first = report.failures[0]
-    path = local_file(first.url)
+    path = Shard.stored(first.url).path
     if first.kind == "ledger":
         yield from measure_again(typed, first.lacks)
     elif first.kind == "missing" and path is not None:

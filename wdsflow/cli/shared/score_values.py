@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.typed import Typed, free
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, number_text
 
@@ -88,7 +88,7 @@ def _histogram(column: "ScoreColumn") -> Iterator[str]:
 
 
 def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
-    urls = [record.url for record in scores.records]
+    urls = [Shard.stored(record.url) for record in scores.records]
     if column.where is None:
         recipe, out = ledger / ".wdsflow" / "run.json", free(Path(f"{ledger}-all"))
         again = Typed.spell("measure", *urls, out=out, scores=column.call, recipe=recipe)
@@ -117,7 +117,7 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         why = f" (no number comes nearer: {equals[1]:,} samples have the value {equals[0]:.6g})" if equals else ""
         yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}{why}:"
         yield f"  {cut}{_pipe(urls)}"
-    away = next((url for url in urls if (path := local_file(url)) is not None and not os.path.exists(path)), None)
+    away = next((url for url in urls if url.path is not None and not os.path.exists(url.path)), None)
     if away is not None:
         yield f"  {escape(away)} is not here: run these commands in the folder in which the shards were scored"
 
@@ -126,5 +126,5 @@ def _share(count: int, whole: int) -> str:
     return f"{count / whole:.1%} ({count:,} of {whole:,})"
 
 
-def _pipe(urls: list[str]) -> str:
-    return " --allow-pipe" if any(url.startswith("pipe:") for url in urls) else ""
+def _pipe(urls: list[Shard]) -> str:
+    return " --allow-pipe" if any(url.is_pipe for url in urls) else ""

@@ -244,13 +244,12 @@ def progress() -> Iterator[Callable[..., Callable[[object], None] | None]]:
 
 def warn_of_twice(urls: list[str]) -> None:
     """Warn on stderr of a shard that is listed twice: its samples are then written twice."""
-    from wdsflow.shards.source.base import local_file
+    from wdsflow.shards.source.base import place_of
     from wdsflow.shards.urls import expand
 
     seen: set[str] = set()
     for url in expand(urls).urls:
-        path = local_file(url)
-        place = url if path is None else os.path.realpath(path)
+        place = place_of(url)
         if place in seen:
             print(f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice", file=sys.stderr)
             return

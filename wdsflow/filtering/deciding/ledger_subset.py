@@ -28,6 +28,7 @@ from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.predicate import gathers_like, with_columns
 from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
@@ -69,7 +70,7 @@ class ShardLedger:
     ``resolved``: the folder with the values of scores that compare samples. ``known``: the kept samples, if decided.
     """
 
-    url: str
+    url: Shard
     name: str
     scored: Layout
     recipe: Recipe
@@ -131,7 +132,7 @@ class LedgerSubset:
         if not self._records:
             raise no_ledgers(scored.folder)
         check_scores(program_of(self.recipe), scored, [record.name for record in self._records])
-        self._by_place = {place_of(record.url): record for record in self._records}
+        self._by_place = {place_of(Shard.stored(record.url)): record for record in self._records}
         self._by_name: dict[str, list[ShardRecord]] = {}
         for record in self._records:
             self._by_name.setdefault(output_names([record.url])[0], []).append(record)
@@ -162,11 +163,11 @@ class LedgerSubset:
         """Whether the predicate compares the samples of all shards."""
         return bool(program_of(self.recipe).dataset_calls)
 
-    def shard(self, url: str) -> ShardLedger:
+    def shard(self, url: Shard) -> ShardLedger:
         """Return the ledger of a shard, found by path or url, otherwise by name. Raises LedgerError."""
         return ShardLedger(url, self._record(url).name, self._scored, self.recipe)
 
-    def shards(self, urls: Sequence[str]) -> list[ShardLedger]:
+    def shards(self, urls: Sequence[Shard]) -> list[ShardLedger]:
         """Return the ledgers of shards. A predicate that compares samples compares those of these shards, in this order.
 
         Raises LedgerError, SourceError.
@@ -178,13 +179,13 @@ class LedgerSubset:
             shards = [replace(self.shard(url), resolved=resolved) for url in urls]
             return [replace(shard, resolved=None, known=shard.kept()) for shard in shards]
 
-    def _compare(self, urls: Sequence[str], folder: Path) -> Layout:
+    def _compare(self, urls: Sequence[Shard], folder: Path) -> Layout:
         """Compute the scores that compare the samples of shards, in this order, in an empty folder.
 
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
         layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
-        urls_of: dict[str, str] = {}  # ledger -> shard
+        urls_of: dict[str, Shard] = {}  # ledger -> shard
         for shard in shards:
             if (other := urls_of.setdefault(shard.name, shard.url)) != shard.url:
                 raise LedgerError(
@@ -197,15 +198,15 @@ class LedgerSubset:
         resolve(program_of(self.recipe), names, self._scored, layout)
         return layout
 
-    def samples(self, urls: Sequence[str]) -> int:
+    def samples(self, urls: Sequence[Shard]) -> int:
         """Return the number of samples of shards, by their ledgers. Raises LedgerError."""
         return sum(self._record(url).samples for url in urls)
 
-    def _record(self, url: str) -> ShardRecord:
+    def _record(self, url: Shard) -> ShardRecord:
         found = self._by_place.get(place_of(url))
         if found is not None:
             return found
-        alike = [] if url.startswith("pipe:") else self._by_name.get(output_names([url])[0], [])
+        alike = [] if url.is_pipe else self._by_name.get(output_names([url])[0], [])
         if len(alike) > 1:
             with suppress(SourceError):
                 now = input_identity(url)
@@ -300,10 +301,13 @@ def scores_to_add(
     layout = Layout(folder)
     run = recorded_run(layout.run_file)
     known = run.get("urls")
-    if run.get("kind") != "measure" or not isinstance(known, list) or any(url.startswith("pipe:") for url in known):
+    if run.get("kind") != "measure" or not isinstance(known, list):
         return None
-    given = expand(list(urls)).urls
-    if not set(map(place_of, given)) <= set(map(place_of, known)):
+    measured = list(map(Shard.stored, known))
+    if any(shard.is_pipe for shard in measured):
+        return None
+    given = expand(urls).urls
+    if not set(map(place_of, given)) <= set(map(place_of, measured)):
         return None
     try:
         program = program_of(as_scored(recipe, layout))
@@ -312,7 +316,7 @@ def scores_to_add(
     there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
     free = program.cheap_calls if reads else ()
     lacks = [str(call) for call in _lacking(program, there) if call not in free]
-    return list(urls) if given == known else known, ",".join(lacks) or needed_scores(program.recipe)
+    return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(program.recipe)
 
 
 def _unused(folder: Path) -> Path:

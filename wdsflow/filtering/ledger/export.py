@@ -14,6 +14,7 @@ from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
 from wdsflow.shards.caption_field import parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.reference_lists import bytes_of_list
 
@@ -65,7 +66,8 @@ def _kept(layout: Layout, record: ShardRecord) -> Iterator[tuple[TarSample, Samp
     if record.output is None:
         return
     store, path = store_of(layout.folder), layout.tar(record.name)
-    with open_source(store.url_of(path) if store else str(path)) as source:
+    written = Shard.url(store.url_of(path)) if store else Shard.file(str(path))
+    with open_source(written) as source:
         samples = Samples(source, contents=True)
         for sample in samples:
             yield sample, samples

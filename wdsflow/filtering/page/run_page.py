@@ -19,7 +19,7 @@ from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.records.report import Report
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
@@ -172,7 +172,10 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         "pictures": [_for_script(each) for each in views],
         "command": _command(facts),
     }
-    paths = [str(facts.folder), *(path for record in facts.records if (path := local_file(record.url)) is not None)]
+    paths = [
+        str(facts.folder),
+        *(path for record in facts.records if (path := Shard.stored(record.url).path) is not None),
+    ]
     return render(
         "run.html",
         scripts=("uPlot.iife.min.js", "page.js", "studio.js") if sliders or chosen else ("page.js",),
@@ -260,7 +263,7 @@ def _pictures(
     views: list[SampleView] = []
     picture: dict[int, int] = {}
     for url, starts in by_url.items():
-        for begin, sample in samples_at(url, starts):
+        for begin, sample in samples_at(Shard.stored(url), starts):
             if sample.key == rows[starts[begin]].key:  # otherwise the shard has changed
                 picture[starts[begin]] = len(views)
                 views.append(view(sample))
@@ -284,9 +287,9 @@ def _for_script(shown: SampleView) -> dict[str, str]:
 
 def _command(facts: RunFacts) -> dict[str, str]:
     """Return the command that cuts the same shards by another predicate, and the one that computes missing scores."""
-    found = [record.url for record in facts.records]
+    found = [Shard.stored(record.url) for record in facts.records]
     urls = " ".join(quote_path(url) for url in compact(found))
-    if any(url.startswith("pipe:") for url in found):
+    if any(url.is_pipe for url in found):
         urls += " --allow-pipe"
     unknown = str(facts.recipe.get("unknown", "quarantine"))
     more = "" if unknown == "quarantine" else f" --unknown {shlex.quote(unknown)}"

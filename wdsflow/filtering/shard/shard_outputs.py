@@ -16,6 +16,7 @@ from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import write_json_lines
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import Piece, Range, Source, SourceChangedError
 from wdsflow.shards.tar.walk import Walk
@@ -29,7 +30,7 @@ class ShardTask:
     """The task of one shard. Picklable, for workers on this machine or another."""
 
     shard: int  # its index among all shards of the run
-    url: str
+    url: Shard
     name: str  # of the output
     recipe: Recipe
     layout: Layout

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal
+from typing import Literal, TypeVar
 
 from wdsflow.readers.index_facts import index_facts
 from wdsflow.readers.sidecar_facts import (
@@ -33,6 +33,8 @@ from .arguments import Arguments
 # Files next to the shards with numbers of samples, and their faults.
 #
 # Only local folders are looked at, as OpenCLIP does. Every file is read up to a bound, and nothing in it is run.
+
+Url = TypeVar("Url", bound=str)
 
 _LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB
 _LEN_LARGEST = 1000  # bytes of __len__, which holds one number
@@ -291,8 +293,8 @@ def _expanded(text: str | None) -> tuple[str, ...] | None:
 
 
 def weighted_urls(
-    sources: Sequence[str], factors: Sequence[str | float], expand: Callable[[str], Iterable[str]]
-) -> tuple[list[str], list[float]]:
+    sources: Sequence[str], factors: Sequence[str | float], expand: Callable[[str], Iterable[Url]]
+) -> tuple[list[Url], list[float]]:
     """Return the shards of several sources, and a weight for each.
 
     Raises ValueError if a factor is not a number, or if there are more or fewer of them than sources.

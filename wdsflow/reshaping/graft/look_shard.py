@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from wdsflow.filtering.ledger.ledger_row import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample, is_harmless
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.source.base import Range, Source, SourceChangedError, SourceError
@@ -55,7 +56,7 @@ class Wanted:
 class LookJob:
     """One shard to look at: ``place``: for the notes on its samples; ``scope`` precedes its keys in the table."""
 
-    url: str
+    url: Shard
     place: Path
     scope: str = ""
     allow_pipe: bool = False
@@ -86,7 +87,7 @@ class LookJob:
 class ShardLook:
     """The result of the first pass over a shard."""
 
-    url: str
+    url: Shard
     inputs: dict[str, object] = field(default_factory=dict)
     samples: int = 0
     left_out: dict[str, int] = field(default_factory=dict)  # members that belong to no sample, by reason
@@ -101,9 +102,7 @@ class ShardLook:
 def look_at(job: LookJob, stop: Event, *, wanted: Wanted) -> ShardLook:
     """Look at a shard. Raises OSError if the notes cannot be written."""
     try:
-        look = ShardLook(
-            job.url, job.identity(), noted=not job.url.startswith("pipe:")
-        )  # its bytes may differ the next time
+        look = ShardLook(job.url, job.identity(), noted=not job.url.is_pipe)  # its bytes may differ the next time
         with (
             job.opened() as (source, damage),
             open(job.place.with_suffix(NOTES), "wb") as notes,

@@ -15,6 +15,7 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.reshaping.options import Ambiguous, GraftRequest
 from wdsflow.shards.atomic import scratch_folder, writing
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
@@ -91,7 +92,7 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
     found, restart = expand_existing(urls), request.restart
-    names = [path.name for path in output_paths(found, folder, *map(str, asked.table.files))]
+    names = [path.name for path in output_paths(found, folder, *[Shard.file(str(path)) for path in asked.table.files])]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart:
             record.refuse_other(asked.flags())
@@ -126,7 +127,7 @@ class GraftRun:
     Raises NoColumn if the table lacks a column.
     """
 
-    def __init__(self, asked: GraftOptions, folder: Path, urls: Sequence[str], begin: Begin | None) -> None:
+    def __init__(self, asked: GraftOptions, folder: Path, urls: Sequence[Shard], begin: Begin | None) -> None:
         self.asked, self.begin = asked, begin
         self.work, self.listed = folder / INSIDE / _WORK, folder / INSIDE / _UNMATCHED
         self.matches, self.identity = Matches(), list[object]()

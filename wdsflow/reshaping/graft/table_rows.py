@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import expand_braces, natural, output_names
 from wdsflow.shards.source.base import SourceError, place_of
@@ -46,7 +47,7 @@ class TableFiles:
     def identity(self) -> list[object]:
         """Return an identity that changes with the table. Raises TableError, OSError."""
         try:
-            return [[str(path), input_identity(str(path))] for path in self.files]
+            return [[str(path), input_identity(Shard.file(str(path)))] for path in self.files]
         except SourceError as error:
             raise TableError(f"the table cannot be read: {error}") from None
 
@@ -107,7 +108,7 @@ class TableFiles:
             )
         return _of_csv(path, self.kind, on, columns)
 
-    def scope(self, urls: Sequence[str]) -> list[str] | None:
+    def scope(self, urls: Sequence[Shard]) -> list[str] | None:
         """Return the prefix of keys for each shard, if keys of the table are per shard, as in a ledger.
 
         A shard is that of the ledger with its url or path, or that was written next to the ledger, or otherwise the one
@@ -121,7 +122,7 @@ class TableFiles:
         for path, record in self.shards.items():
             named[_name(record.url)].append(path.stem)
             known[_output_of(path, record)] = path.stem
-            known |= {record.url: path.stem, place_of(record.url): path.stem}
+            known |= {record.url: path.stem, place_of(Shard.stored(record.url)): path.stem}
         ledgers = {path.stem: path for path in self.shards}
         given = Counter(map(_name, urls))
         found = []
@@ -138,7 +139,7 @@ class TableFiles:
             found.append((stem or f"not in the ledger {url}") + _BETWEEN)
         return found
 
-    def _refuse_other(self, url: str, path: Path) -> None:
+    def _refuse_other(self, url: Shard, path: Path) -> None:
         """Raise TableError if a shard is not the one that was scored, nor written by that run.
 
         If the ledger has hashes of images, these are compared instead: the shard may have been rewritten since.

@@ -17,16 +17,9 @@ from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.atomic import UNREADABLE, writing
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import fingerprint, input_identity
-from wdsflow.shards.source.base import (
-    LocalSource,
-    Piece,
-    Source,
-    SourceChangedError,
-    SourceError,
-    local_path,
-    open_file,
-)
+from wdsflow.shards.source.base import LocalSource, Piece, Source, SourceChangedError, SourceError, open_file
 from wdsflow.shards.source.opening import Packing, open_source, seekable, unpack
 from wdsflow.text.shell import escape
 
@@ -87,7 +80,7 @@ class OpenInputs:
 
 
 def _refuse_changed(found: InputReport) -> None:
-    if not found.url.startswith("pipe:") and input_identity(found.url) != found.identity:
+    if not found.url.is_pipe and input_identity(found.url) != found.identity:
         raise SourceChangedError(os.path.basename(found.url))
 
 
@@ -106,7 +99,7 @@ class InputJob:
     """One input to look at."""
 
     number: int
-    url: str
+    url: Shard
     scratch: Path
     anywhere: bool = False  # it will be read in any order: a compressed or remote one is copied into ``scratch``
     keys: bool = False  # note the keys as well
@@ -137,7 +130,7 @@ def read_input(job: InputJob, stop: Event) -> InputReport:
     try:
         found.identity = input_identity(job.url)
         packing = Packing()
-        is_pipe = job.url.startswith("pipe:")
+        is_pipe = job.url.is_pipe
         with open_source(job.url) if job.anywhere and not is_pipe else nullcontext() as source:
             is_plain = source is None or source.fd >= 0
         if is_pipe or not is_plain:
@@ -164,12 +157,12 @@ def _noted(job: InputJob, found: InputReport, packing: Packing, stop: Event) -> 
 
     Whether samples of a stream are valid is known at its end. Raises as ``note_samples``.
     """
-    with open_source(str(found.path or job.url)) as source:
+    with open_source(found.location) as source:
         if found.path is not None:
             trouble = packing.mark(source)
             found.damage += [trouble] if trouble else []
         elif source.fd >= 0:
-            found.path = Path(str(local_path(job.url)))
+            found.path = Path(str(job.url.path))
         global_records = note_samples(source, job, found, stop)
         return None if found.lost and not source.random else global_records
 
@@ -268,7 +261,7 @@ def refuse_apart(inputs: Sequence[InputReport]) -> None:
     where = next((found for found in inputs if found.apart), None)
     key = ""
     if where is not None:
-        with suppress(SourceError), open_source(str(where.path or where.url)) as source:
+        with suppress(SourceError), open_source(where.location) as source:
             keys = (sample.key for sample in Samples(source, contents=False))
             key = next(islice(keys, where.apart_at, None), "")
     for one, other in pairwise(found for found in inputs if found.last[1]):  # inputs with samples
@@ -288,7 +281,7 @@ def _copied(job: InputJob, found: InputReport) -> Packing:
     found.path = job.copies / f"{job.number}.tar"
     with open_source(job.url, allow_pipe=job.allow_pipe) as source, writing(found.path) as file:
         unpack(source, file, job.copies)
-    if job.url.startswith("pipe:"):  # nothing else identifies it
+    if job.url.is_pipe:  # nothing else identifies it
         found.identity = {"url": job.url, **fingerprint(str(found.path))}
     return Packing.of(source)
 
@@ -305,12 +298,12 @@ def _with_plain_headers(job: InputJob, found: InputReport, packing: Packing, sto
                 for name, size, data, _, _ in sample.fields.values():
                     yield from moved(name, data, size)
 
-    with seekable(str(found.path or job.url), job.copies) as (source, _):
+    with seekable(found.location, job.copies) as (source, _):
         if found.path:
             packing.mark(source)
         write_pieces(plain, source, pieces(Samples(source, contents=False)))
     again = InputReport(job.number, job.url)
-    with open_source(str(plain)) as copy:
+    with open_source(Shard.file(str(plain))) as copy:
         note_samples(copy, job, again, stop)
     if again.rows != before:
         raise SourceError("io", f"{before:,} samples were found, and {again.rows:,} with plain headers")

@@ -8,6 +8,7 @@ from pathlib import Path
 from wdsflow.records.line import Counts, OneFile, reason_lines
 from wdsflow.records.report import Report
 from wdsflow.shards.samples.tar_samples import is_harmless
+from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
@@ -52,7 +53,7 @@ class InputReport:
     """One input: its samples, and counts of omitted ones."""
 
     number: int
-    url: str
+    url: Shard
     rows: int = 0  # samples that can be written
     samples: int = 0
     members: int = 0
@@ -65,6 +66,11 @@ class InputReport:
     apart_at: int = 0  # place of the first of them among the samples
     first: _Ends = ("", ())
     last: _Ends = ("", ())
+
+    @property
+    def location(self) -> Shard:
+        """What to read: the plain file, or the input itself."""
+        return self.url if self.path is None else Shard.file(str(self.path))
 
     @property
     def unread(self) -> bool:

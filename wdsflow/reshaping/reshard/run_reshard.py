@@ -14,7 +14,7 @@ from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
@@ -183,9 +183,9 @@ def _clear(root: _Record, records: Sequence[_Record]) -> None:
         record.clear()
 
 
-def _refuse_inputs_inside(urls: Iterable[str], folders: Iterable[Path]) -> None:
+def _refuse_inputs_inside(urls: Iterable[Shard], folders: Iterable[Path]) -> None:
     inside = {os.path.realpath(folder) for folder in folders}
     for url in urls:
-        path = local_file(url)
+        path = url.path
         if path is not None and os.path.dirname(os.path.realpath(path)) in inside:
             raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")

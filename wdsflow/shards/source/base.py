@@ -8,26 +8,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from wdsflow.shards.shard import PIPE, Shard
+from wdsflow.text.secrets import redact
+
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
 FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
 HISTORY = 1 << 20  # bytes after the latest request that a forward source can still give
 Range = tuple[int, int]  # first byte, byte after the last
 Piece = Range | bytes  # of a tar: a range of a source, or new bytes
 _BLOCK = 512  # bytes of a tar's blocks
+_HIDDEN_USER = re.compile(r"(?<=://)\*\*\*@")
+_HIDDEN_SIGNATURE = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature|sig)=\*\*\*$", re.IGNORECASE)
 _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
-# Parameters of urls that S3, Google Cloud, CloudFront and Azure sign; all others may name the file.
-_SIGNATURE = re.compile(r"[?&](?:X-Amz-Signature|X-Goog-Signature|Signature|sig)=", re.IGNORECASE)
-_SIGNING = re.compile(
-    r"(?<=[?&])(?:X-(?:Amz|Goog)-[^=&#]*|Signature|Expires|Policy|Key-Pair-Id|AWSAccessKeyId|GoogleAccessId"
-    r"|sv|ss|srt|sr|sp|st|se|sip|spr|si|sig|sdd|ses|skoid|sktid|skt|ske|sks|skv|saoid|suoid|scid)=[^&#]*&?",
-    re.IGNORECASE,
-)
 
 
 class SourceError(OSError):
     """A shard that cannot be opened or read. ``kind`` is the reason, ``fix`` a command that helps, "" if none is known."""
 
     def __init__(self, kind: Trouble, detail: str, fix: str = ""):
+        detail = redact(detail)  # libraries name urls in their exceptions
         super().__init__(f"{detail}: {fix}" if fix else detail)
         self.kind: Trouble = kind
         self.detail, self.fix = detail, fix
@@ -67,7 +66,7 @@ def read_fully(fd: int, size: int, offset: int) -> bytes:
 class Source:
     """Random or forward access to the bytes of one tar. Closes as a context manager."""
 
-    url: str
+    url: Shard
     size: int | None = None  # bytes as stored
     compression: str | None = None
     length: int | None = None  # bytes of the tar, where known
@@ -156,7 +155,7 @@ class Source:
 class LocalSource(Source):
     """A plain file on this machine, read by ``os.pread``: a mapped file that shrinks would kill the process."""
 
-    def __init__(self, url: str, fd: int) -> None:
+    def __init__(self, url: Shard, fd: int) -> None:
         self.url, self.fd = url, fd
         self.length: int = os.fstat(fd).st_size
         self.size = self.length
@@ -187,7 +186,9 @@ class LocalSource(Source):
 
 
 def local_path(url: str) -> str | None:
-    """Return the path of a local shard, None for one that fsspec has to open.
+    """Return the path of a local file that a user named, None for one that fsspec has to open.
+
+    A ``Shard`` has been named already: see its ``path``.
 
     >>> local_path("file:///data/a.tar"), local_path("data/a.tar"), local_path("s3://bucket/a.tar")
     ('/data/a.tar', 'data/a.tar', None)
@@ -200,38 +201,35 @@ def local_path(url: str) -> str | None:
     return os.path.expanduser(url)
 
 
-def local_file(url: str) -> str | None:
-    """Return the path of a local shard, None also for the output of a command."""
-    return None if url.startswith("pipe:") else local_path(url)
+def named(text: str) -> Shard:
+    """Return the one file, url or command that a user named: nothing in it stands for more."""
+    if isinstance(text, Shard):
+        return text
+    if text.startswith(PIPE):
+        return Shard.command(text)
+    path = local_path(text)
+    return Shard.url(text) if path is None else Shard.file(path)
 
 
-def file_size(url: str) -> int:
+def file_size(url: Shard) -> int:
     """Return the bytes of a shard on this machine; 0 for any other, and if the size is unknown."""
-    path = local_file(url)
     try:
-        return 0 if path is None else os.stat(path).st_size
+        return 0 if url.path is None else os.stat(url.path).st_size
     except OSError:
         return 0
 
 
-def place_of(url: str) -> str:
+def place_of(url: Shard) -> str:
     """Return the one name of a shard that has several: the absolute path without links if it is local, otherwise the url.
 
-    >>> place_of(f"hf://datasets/org/set@{'0' * 40}/a.tar")  # commits may have the same file
+    >>> place_of(Shard.url(f"hf://datasets/org/set@{'0' * 40}/a.tar"))  # commits may have the same file
     'hf://datasets/org/set/a.tar'
+    >>> place_of(Shard.url("https://user:word@host/a.tar?sig=x"))
+    'https://host/a.tar'
     """
-    path = local_file(url)
-    return unsigned(_COMMIT.sub(r"\1", url)) if path is None else os.path.realpath(path)
-
-
-def unsigned(url: str) -> str:
-    """Return a url without its signature, which expires.
-
-    >>> unsigned("https://host/a.tar?se=2026&sig=x/y%3D"), unsigned("https://host/get?file=a.tar&Expires=1&Signature=x")
-    ('https://host/a.tar', 'https://host/get?file=a.tar')
-    """
-    signed = url.startswith("http") and _SIGNATURE.search(url)
-    return _SIGNING.sub("", url).rstrip("?&") if signed else url
+    if url.path is not None:
+        return os.path.realpath(url.path)
+    return _HIDDEN_SIGNATURE.sub("", _HIDDEN_USER.sub("", _COMMIT.sub(r"\1", url)))
 
 
 def local_folder(out: str | os.PathLike[str]) -> Path:

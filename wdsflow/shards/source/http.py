@@ -150,7 +150,7 @@ class HttpFile:
     than requested, or of another file than the first answer, is a fault of the server: the request is made
     again, and then it is an error. ``size`` is known after ``first``. Where the server redirects to another, that one
     gets the later requests, without credentials: the hub counts requests, and each would take twice as long. ``name`` is
-    the url that the user gave.
+    the shard, for messages.
     """
 
     def __init__(self, system: Any, url: str, name: str) -> None:

@@ -7,29 +7,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wdsflow.shards.atomic import create, discard, naming
+from wdsflow.shards.shard import Shard
 
-from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, local_path, open_file
+from .base import FIRST, NEXT, LocalSource, Source, SourceError, StreamFault, open_file
 from .decompress import compression_of
 from .remote import open_remote
 from .streams import ForwardSource, open_pipe
 
 
-def open_source(url: str, *, allow_pipe: bool = False) -> Source:
-    """Open a shard: a local path, a ``file:`` url, a url that fsspec knows, or (``allow_pipe``) a shell command.
+def open_source(shard: Shard, *, allow_pipe: bool = False) -> Source:
+    """Open a shard: a file, a url that fsspec knows, or (``allow_pipe``) the output of a shell command.
 
     Compression is recognized by the first bytes, not by the name. Raises ``SourceError``.
     """
-    if url.startswith("pipe:"):
+    if shard.lacks_secret:
+        raise SourceError("denied", "its password or signature is not stored: name it by its whole url")
+    if shard.is_pipe:
         if not allow_pipe:
             raise SourceError("refused", "pipe: urls run shell commands: allow that with --allow-pipe")
-        return open_pipe(url)
-    path = local_path(url)
-    if path is not None:
-        return _open_local(url, path)
-    return open_remote(url)
+        return open_pipe(shard)
+    if shard.path is not None:
+        return _open_local(shard, shard.path)
+    return open_remote(shard)
 
 
-def _open_local(url: str, path: str) -> Source:
+def _open_local(shard: Shard, path: str) -> Source:
     fd = open_file(path)
     try:
         start = os.pread(fd, FIRST, 0)
@@ -37,9 +39,9 @@ def _open_local(url: str, path: str) -> Source:
         os.close(fd)
         raise SourceError("io", str(error)) from None
     if compression_of(start) is None:
-        return LocalSource(url, fd)
+        return LocalSource(shard, fd)
     os.lseek(fd, len(start), os.SEEK_SET)
-    return ForwardSource(url, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=lambda: os.close(fd))
+    return ForwardSource(shard, lambda: os.read(fd, NEXT), start, size=os.fstat(fd).st_size, close=lambda: os.close(fd))
 
 
 _STEP = 4 << 20
@@ -65,7 +67,7 @@ class Packing(NamedTuple):
 
 
 @contextmanager
-def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
+def seekable(url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool = True) -> Iterator[tuple[Source, str]]:
     """Open a shard for reading in any order, and report faults of its compression; a cut or a fault is set on the source.
 
     A source that can only be read forward is first unpacked into ``folder``, for the block. With ``here`` a remote one
@@ -81,7 +83,7 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
         name, file = create(folder / "unpacked")
         try:
             unpack(source, file, folder)
-            with open_source(str(name)) as copy:
+            with open_source(Shard.file(str(name))) as copy:
                 trouble = Packing.of(source).mark(copy)
                 copy.url = url
                 yield copy, trouble

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 from zlib import crc32
 
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import SUFFIXES, natural
 
 from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
@@ -31,7 +32,7 @@ class RemoteSource(Source):
     are wanted; after a jump it requests only the wanted bytes. A request that fails is repeated; see ``trying``.
     """
 
-    def __init__(self, url: str, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
+    def __init__(self, url: Shard, size: int, fetch: Fetch, close: Callable[[], object], held: bytes = b"") -> None:
         self.url, self._fetch, self._close = url, fetch, close
         self.size: int = size
         self.length: int = size
@@ -87,7 +88,7 @@ class RemoteSource(Source):
 class _Stream:
     """A shard on a server that sends all of it, from the start; resumed after the connection fails."""
 
-    def __init__(self, url: str, open_file: Callable[[], _File], file: _File | None = None) -> None:
+    def __init__(self, url: Shard, open_file: Callable[[], _File], file: _File | None = None) -> None:
         self.url, self._open, self._file = url, open_file, file
         self._held, self._at, self._sum = b"", 0, 0
 
@@ -127,11 +128,12 @@ class _Stream:
             raise SourceChangedError("it starts with other bytes than before")
 
 
-def open_remote(url: str) -> Source:
+def open_remote(shard: Shard) -> Source:
     """Open a url through fsspec. Raises ``SourceError``."""
-    system, path = trying(HubUrl.of(url).web, url) if url.startswith(SCHEME) else filesystem(url)
+    url = shard.exact
+    system, path = trying(HubUrl.of(url).web, shard) if url.startswith(SCHEME) else filesystem(url)
     if "https" in system.protocol:
-        return _open_http(system, url, path)
+        return _open_http(system, shard, path)
 
     def opened(**settings: object) -> IO[bytes]:
         try:
@@ -144,12 +146,12 @@ def open_remote(url: str) -> Source:
         system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
 
     def source() -> Source:
-        file = trying(lambda: opened(block_size=_MOST, cache_type="none"), url)
+        file = trying(lambda: opened(block_size=_MOST, cache_type="none"), shard)
         size = getattr(file, "size", None)
         if size is not None and file.seekable():
-            return _unpacked(RemoteSource(url, size, _parts_of(file, url), file.close))
+            return _unpacked(RemoteSource(shard, size, _parts_of(file, shard), file.close))
         file.close()
-        return _onwards(_Stream(url, lambda: opened(block_size=0)), size)
+        return _onwards(_Stream(shard, lambda: opened(block_size=0)), size)
 
     try:
         return source()
@@ -160,15 +162,15 @@ def open_remote(url: str) -> Source:
         return source()
 
 
-def _open_http(system: object, url: str, path: str) -> Source:
-    file = HttpFile(system, path, url)
+def _open_http(system: object, shard: Shard, path: str) -> Source:
+    file = HttpFile(system, path, shard)
     start = file.first(_START)
     if not isinstance(start, bytes):
-        return _onwards(_Stream(url, file.stream, start), file.size)
-    return _unpacked(RemoteSource(url, file.size or 0, file.fetch, lambda: None, start))
+        return _onwards(_Stream(shard, file.stream, start), file.size)
+    return _unpacked(RemoteSource(shard, file.size or 0, file.fetch, lambda: None, start))
 
 
-def _parts_of(file: IO[bytes], url: str) -> Fetch:
+def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
     def fetch(start: int, stop: int) -> bytes:
         file.seek(start)
         data = file.read(stop - start)
@@ -176,7 +178,7 @@ def _parts_of(file: IO[bytes], url: str) -> Fetch:
             raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
         return data
 
-    return lambda start, stop: trying(lambda: fetch(start, stop), url)
+    return lambda start, stop: trying(lambda: fetch(start, stop), shard)
 
 
 def _unpacked(source: RemoteSource) -> Source:
@@ -218,17 +220,22 @@ def pinned(url: str) -> str:
 
 
 def filesystem(url: str) -> tuple[Any, str]:
-    """Return the file system of a url, and the path there. Raises ``SourceError``."""
+    """Return the file system of a url, and the path there. Raises ``SourceError``.
+
+    Two colons are part of a name: fsspec would open what follows them as a file system of its own.
+    """
     import fsspec
 
-    found: tuple[object, str] = trying(lambda: fsspec.core.url_to_fs(url), url)
-    return found
+    first, colons, rest = url.partition("::")
+    system, path = trying(lambda: fsspec.core.url_to_fs(first), url)
+    return system, f"{path}{colons}{rest}"
 
 
-def about(url: str) -> dict[str, object]:
+def about(shard: Shard) -> dict[str, object]:
     """Return a server's current facts about a file: its size, when it changed. Raises ``SourceError``."""
+    url = shard.exact
     if url.startswith(SCHEME):
-        return trying(lambda: HubUrl.of(url).facts(), url)
+        return trying(lambda: HubUrl.of(url).facts(), shard)
     system, path = filesystem(url)
 
     def ask() -> dict[str, object]:
@@ -236,7 +243,7 @@ def about(url: str) -> dict[str, object]:
         found: dict[str, object] = system.info(path)
         return found
 
-    return trying(ask, url)
+    return trying(ask, shard)
 
 
 _GLOB = re.compile(r"[*\[]")  # a question mark begins the query of a url
@@ -256,8 +263,8 @@ def is_listing(url: str) -> bool:
     return path.endswith("/") or _GLOB.search(path) is not None
 
 
-def listed(url: str) -> list[str]:
-    """Return the urls of the shards that a glob or a folder stands for, as people count. Raises ``SourceError``."""
+def listed(url: str) -> list[Shard]:
+    """Return the shards that a glob or a folder stands for, as people count. Raises ``SourceError``."""
     system, path = filesystem(url)
     pattern = f"{path.rstrip('/')}/*" if url.endswith("/") else path
 
@@ -269,4 +276,4 @@ def listed(url: str) -> list[str]:
     files = trying(ask, url)
     tars = [name for name in files if name.lower().endswith(SUFFIXES)]
     chosen = tars if url.endswith("/") else tars or files
-    return [system.unstrip_protocol(name) for name in sorted(chosen, key=natural)]
+    return [Shard.url(system.unstrip_protocol(name)) for name in sorted(chosen, key=natural)]

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from itertools import chain
 
+from wdsflow.shards.shard import PIPE, Shard
 from wdsflow.text.install import install_packages
 
-from .base import FIRST, HISTORY, NEXT, Source, SourceError, StreamFault, local_file
+from .base import FIRST, HISTORY, NEXT, Source, SourceError, StreamFault
 from .decompress import (
     CODECS,
     PIECE,
@@ -41,7 +42,7 @@ class ForwardSource(Source):
 
     def __init__(
         self,
-        url: str,
+        url: Shard,
         raw: Raw,
         start: bytes,
         *,
@@ -128,7 +129,7 @@ class ForwardSource(Source):
             yield from filter(None, stream.pieces())
         except Damaged as damage:
             self.damage, self.breaks = str(damage), True
-            path = local_file(self.url)
+            path = self.url.path
             if not isinstance(damage, NotStreamed):
                 if self._from + len(self._held):
                     self._doubt(str(damage), stream.proven)
@@ -199,9 +200,9 @@ class CommandStopped(Exception):
     """``end_commands`` killed the command while it was read: the shard is unknown."""
 
 
-def open_pipe(url: str) -> Source:
+def open_pipe(shard: Shard) -> Source:
     """Run the command of a ``pipe:`` url in a shell and read its output. Raises ``SourceError``."""
-    command = url.removeprefix("pipe:")
+    command = shard.exact.removeprefix(PIPE)
     try:
         process = subprocess.Popen(  # noqa: S602 - a shell command is what the user asked for, by flag
             GUARD + command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -239,7 +240,7 @@ def open_pipe(url: str) -> Source:
         _running.pop(process.pid, None)
         return f"the command ended with status {status}" if status else ""
 
-    return ForwardSource(url, read, read(FIRST), close=close)
+    return ForwardSource(shard, read, read(FIRST), close=close)
 
 
 @atexit.register

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.readers.open_clip.versions import Buffers
+from wdsflow.shards.shard import Shard
 from wdsflow.training.ranks import RankPlace
 
 from .schedule import Schedule
@@ -56,7 +57,7 @@ class MixedSource:
     ``ends``: the epoch ends when all samples of this source have been given, instead of giving them again.
     """
 
-    shards: tuple[tuple[str, int], ...]
+    shards: tuple[tuple[Shard, int], ...]
     weight: float = 1.0
     ends: bool = False
 
@@ -156,11 +157,11 @@ class Balanced(Schedule):
         own = -(-samples // self.lanes)
         return Buffers(samples=own, samples_initial=own) if samples and self.shuffled else None
 
-    def urls(self, epoch: int, lane: int) -> Iterator[str]:
+    def urls(self, epoch: int, lane: int) -> Iterator[Shard]:
         """Yield the shards of a lane of the first source."""
         return self.lane_urls(epoch, Part(0, 0, lane, 0, 0))
 
-    def lane_urls(self, epoch: int, part: Part) -> Iterator[str]:
+    def lane_urls(self, epoch: int, part: Part) -> Iterator[Shard]:
         """Yield the shards of the lane that a part belongs to."""
         shards, _ = self._dealt(part.source, epoch, part.turn)
         yield from (url for url, _ in shards[part.lane])
@@ -233,7 +234,7 @@ class Balanced(Schedule):
             lengths.append(sum((int(r) * (2 * samples - 1) + rate) // (2 * rate) for r in self._rates))
         return min(lengths) if ending else max(lengths)
 
-    def _deal(self, source: int, epoch: int, turn: int) -> tuple[list[list[tuple[str, int]]], Counts]:
+    def _deal(self, source: int, epoch: int, turn: int) -> tuple[list[list[tuple[Shard, int]]], Counts]:
         order = list(self.sources[source].shards)
         if self.shuffled:
             random.Random(f"{self.seed} {source} {epoch} {turn}").shuffle(order)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from wdsflow.readers.open_clip.versions import Buffers, draw
-from wdsflow.shards.source.base import local_path, unsigned
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.sample_tasks import LaneTask, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss
@@ -75,7 +75,7 @@ class Lane:
     def __init__(
         self,
         number: int,
-        urls: Callable[[], Iterator[str]],
+        urls: Callable[[], Iterator[Shard]],
         catalog: Catalog,
         *,
         epoch: int,
@@ -133,8 +133,8 @@ class Lane:
 
     def _pass(self) -> Iterator[SampleRef]:
         items: Iterator[Listed] = self._items()
-        first = next(self._urls(), "")
-        if is_stream(first):  # begins at once, without waiting for the other lanes
+        first = next(self._urls(), None)
+        if first is not None and is_stream(first):  # begins at once, without waiting for the other lanes
             self._ahead = ReadAhead(self._items(), _weigh, self._most_bytes // _AHEAD, self._idle)
             items = iter(self._ahead)
         refs = self._counted(items)
@@ -164,7 +164,7 @@ class Lane:
                 return
 
     def _sample_seed(self, ref: SampleRef) -> int:
-        name = unsigned(ref.shard).rpartition("/")[2]  # without its folder: moved data draws the same
+        name = ref.shard.rpartition("/")[2]  # without its folder: moved data draws the same
         text = f"{self._seed} {self._epoch} {self.turn} {name}\0{ref.key}"
         digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # torch takes 63 bits
@@ -174,13 +174,13 @@ def _weigh(item: Listed) -> int:
     return item.held if isinstance(item, SampleRef) else 0
 
 
-def is_stream(url: str) -> bool:
+def is_stream(url: Shard) -> bool:
     """Return whether a shard most likely cannot seek: a pipe, or a remote or compressed shard.
 
-    >>> is_stream("a.tar"), is_stream("a.tar.gz"), is_stream("pipe:cat a.tar"), is_stream("s3://bucket/a.tar")
-    (False, True, True, True)
+    >>> [is_stream(Shard.stored(url)) for url in ("a.tar", "a.tar.gz", "pipe:cat a.tar", "s3://bucket/a.tar")]
+    [False, True, True, True]
     """
-    return url.startswith("pipe:") or local_path(url) is None or url.lower().endswith(_PACKED)
+    return url.path is None or url.lower().endswith(_PACKED)
 
 
 class _End(NamedTuple):

@@ -1,13 +1,12 @@
 """The shards of a training run and their samples."""
 
-import glob
 import json
 import logging
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from math import inf
@@ -15,10 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from wdsflow.pieces.tar_view import ViewSource
-from wdsflow.readers.open_clip.startup import openclip_urls, weighted_urls
+from wdsflow.readers.open_clip.startup import weighted_urls
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.samples.grouping import ALL_SAMPLES, grouped
-from wdsflow.shards.source.base import Source, local_file, local_path
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
 from wdsflow.shards.urls import NoShards, absent, expand
@@ -45,7 +45,7 @@ def _packed(ref: SampleRef) -> _Row:
     return ref.key, *ref.image[:3], *(value for blob in ref.texts for value in blob[:3])
 
 
-def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
+def _unpacked(url: Shard, row: tuple[Any, ...]) -> SampleRef:
     texts = [Blob(*row[at : at + 3]) for at in range(4, len(row), 3)]
     return SampleRef(url, row[0], Blob(*row[1:4]), tuple(texts))
 
@@ -53,7 +53,7 @@ def _unpacked(url: str, row: tuple[Any, ...]) -> SampleRef:
 class _Wait:
     """The progress of listing a shard; ``since``: when the next sample was requested, None if it was not."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: Shard) -> None:
         self.url, self.samples, self.key = url, 0, ""
         self.since: float | None = time.monotonic()
 
@@ -69,7 +69,7 @@ class Catalog:
 
     hurt: Callable[[Damage], None] | None = None
     expected: Mapping[str, int] = MappingProxyType({})
-    view: Callable[[str, Source], Source] | None = None
+    view: Callable[[Shard, Source], Source] | None = None
 
     def __init__(
         self,
@@ -90,21 +90,21 @@ class Catalog:
         self._lock = threading.Lock()
         self._waits: set[_Wait] = set()
 
-    def samples(self, url: str) -> Iterator[Listed]:
+    def samples(self, url: Shard) -> Iterator[Listed]:
         """Yield the samples of a shard lazily, in order. A shard that cannot be opened yields none."""
         return self._awaited(url, self._samples(url, contents=True))
 
-    def outline(self, url: str) -> Iterator[Listed]:
+    def outline(self, url: Shard) -> Iterator[Listed]:
         """Yield the samples of a shard as ``samples`` does, without contents: of a server only headers are requested."""
         return self._awaited(url, self._samples(url, contents=False))
 
-    def damage(self, url: str) -> list[Damage]:
+    def damage(self, url: Shard) -> list[Damage]:
         """Return the damage of a shard that has been found so far."""
         return list(self._damage.get(url, {}).values())
 
-    def sizes(self, folder: str) -> dict[str, int]:
-        """Return the counts in ``sizes.json`` of a folder on a server; none if there is no such file, or another one."""
-        wait = _Wait(f"{folder}/{COUNTS[0]}")
+    def sizes(self, shard: Shard) -> dict[str, int]:
+        """Return the counts in ``sizes.json`` next to a shard on a server; none if there is no such file, or another one."""
+        wait = _Wait(shard.beside(COUNTS[0]))
         self._waits.add(wait)
         try:
             with open_source(wait.url) as source:
@@ -121,7 +121,7 @@ class Catalog:
         waits = [(wait, now - since) for wait in list(self._waits) if (since := wait.since) is not None]
         return [Reading(wait.url, waited, wait.samples, wait.key) for wait, waited in waits if waited >= seconds]
 
-    def _awaited(self, url: str, samples: Iterator[Listed]) -> Iterator[Listed]:
+    def _awaited(self, url: Shard, samples: Iterator[Listed]) -> Iterator[Listed]:
         wait, expected = _Wait(url), self.expected.get(url)
         self._waits.add(wait)
         try:
@@ -134,7 +134,7 @@ class Catalog:
         if expected is not None and wait.samples != expected and url not in self._damage:
             raise _other_size(url, expected, wait.samples)
 
-    def _samples(self, url: str, *, contents: bool) -> Iterator[Listed]:
+    def _samples(self, url: Shard, *, contents: bool) -> Iterator[Listed]:
         try:
             source = open_source(url, allow_pipe=self._allow_pipe)
         except OSError as error:
@@ -178,11 +178,11 @@ class Catalog:
         found = ["an image"] * bool(self.images) + ["a caption"] * bool(self._texts)
         return found + [" or ".join(group) for group in self._needed] or ["a member"]
 
-    def count(self, url: str) -> int:
+    def count(self, url: Shard) -> int:
         """Return how many samples of a shard have an image and a caption, judged by member names."""
         return sum(isinstance(item, SampleRef) for item in self.outline(url))
 
-    def _walk(self, url: str, source: Source, *, contents: bool, later: bool) -> Iterator[Listed]:
+    def _walk(self, url: Shard, source: Source, *, contents: bool, later: bool) -> Iterator[Listed]:
         """Yield the samples; ``later``: with their places in the shard."""
         wanted, real = self._wanted, source.view.real if isinstance(source, ViewSource) else int
         walk = Walk(source, contents=contents)
@@ -210,7 +210,7 @@ class Catalog:
             what = "no-end-mark" if stop.kind == "eof" and not source.cut else "cut"
             self._report(Damage(url, what, f"{stop.detail} at byte {stop.offset:,}"))
 
-    def _sample(self, url: str, key: str, fields: dict[str, Blob]) -> Listed:
+    def _sample(self, url: Shard, key: str, fields: dict[str, Blob]) -> Listed:
         mark = fields.get("__bad__")
         if mark is not None and mark.size:
             return FeedLoss("select", "marked-bad", key, url)
@@ -224,7 +224,7 @@ class Catalog:
         read = fields if self._everything else [name for name in self._read if name in fields]
         return SampleRef(url, key, image or NO_IMAGE, tuple(fields[name] for name in read))
 
-    def _unreadable(self, url: str, error: OSError) -> None:
+    def _unreadable(self, url: Shard, error: OSError) -> None:
         self._report(Damage(url, MISSING if getattr(error, "kind", "") == "missing" else UNREADABLE, str(error)))
 
     def _report(self, damage: Damage) -> None:
@@ -233,7 +233,7 @@ class Catalog:
             self.hurt(damage)
 
 
-def _other_size(url: str, expected: int, found: int) -> FeedError:
+def _other_size(url: Shard, expected: int, found: int) -> FeedError:
     folder, _, name = url.rpartition("/")
     return FeedError(
         f"{escape(folder, 200)}/{COUNTS[0]} is wrong: {escape(name)} has {found:,} samples, not {expected:,}\n"
@@ -241,22 +241,14 @@ def _other_size(url: str, expected: int, found: int) -> FeedError:
     )
 
 
-def shard_list(data: str | Sequence[str]) -> list[str]:
-    """Return the shards of ``--train-data`` in OpenCLIP's order. Globs and folders, which it lacks, are expanded.
+def shard_list(data: str | Sequence[str]) -> list[Shard]:
+    """Return the shards that a training command or a feed names, in this order.
 
     Raises ShardsError if a pattern matches nothing, or cannot be expanded; warns of single shards that are missing.
     """
     try:
-        urls = list(openclip_urls(data) if isinstance(data, str) else data)
-    except KeyError as error:  # of the environment
-        raise ShardsError(f"the environment variable {error.args[0]} is not set, which '{data}' uses") from None
-    except ValueError:
-        raise ShardsError(f"a brace is missing in '{data}': a range is written {{0000..0042}}") from None
-    try:
-        found = [each for url in urls for each in _expanded(url)]
-        missing = list(absent([path for url in found if (path := local_file(url)) is not None]))
-        if missing:  # raises if a pattern matches nothing that exists
-            expand(part for part in _parts(data) if not part.startswith("pipe:"))
+        found = expand(data).urls
+        missing = list(absent([url for url in found if url.path is not None]))
         if missing and len(missing) == len(found):
             raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
     except NoShards as error:
@@ -273,7 +265,7 @@ def weighted_list(
     options: FeedOptions,
     *,
     resampled: bool,
-) -> tuple[list[str], list[float] | None]:
+) -> tuple[list[Shard], list[float] | None]:
     """Return shards, and their weights if ``train_data_upsampling_factors`` are given.
 
     Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
@@ -301,10 +293,3 @@ def weighted_list(
 
 def _parts(value: str | Sequence[str | float]) -> list[Any]:
     return value.split("::") if isinstance(value, str) else list(value)
-
-
-def _expanded(url: str) -> Iterable[str]:
-    path = None if url.startswith("pipe:") else local_path(url)
-    if path is None or os.path.isfile(path) or not (glob.has_magic(path) or os.path.isdir(path)):
-        return (url,)
-    return expand([url]).urls

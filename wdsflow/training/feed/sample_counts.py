@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from itertools import islice
 from typing import TypeVar
 
-from wdsflow.shards.source.base import local_path
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.streams import end_commands
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -31,7 +31,7 @@ _LOOKED_AT = 100  # samples without an image or a caption whose fields are repor
 
 
 def count_samples(
-    catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions, *, exact: bool = True
+    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions, *, exact: bool = True
 ) -> list[int]:
     """Return how many samples of each shard have an image and a caption, judged by names. Ranks share the work.
 
@@ -42,7 +42,7 @@ def count_samples(
     heads: dict[str, int] = {}  # the first shard of each folder on a server
     if catalog.view is None:
         for number, url in enumerate(urls):
-            if "?" not in url and not url.startswith("pipe:") and local_path(url) is None:
+            if url.kind == "url" and "?" not in url:
                 heads.setdefault(url.rpartition("/")[0], number)
 
     def count(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
@@ -55,7 +55,7 @@ def count_samples(
 
         def look_up(folder: str) -> None:
             first = urls[heads[folder]]
-            if not (sizes := catalog.sizes(folder)):
+            if not (sizes := catalog.sizes(first)):
                 return
             counted = catalog.count(first)
             if heads[folder] in own:
@@ -72,7 +72,7 @@ def count_samples(
         _watched(count_one, [number for number in own if number not in found], abreast, catalog, place, options)
         none = [urls[number] for number in own if not found[number][0]]
         lost = [damage for url in none for damage in catalog.damage(url)]
-        lost = [each for each in lost if each.what != MISSING or local_path(each.shard) is None]  # else known by then
+        lost = [each for each in lost if each.what != MISSING or each.shard.path is None]  # else known by then
         if lost:
             shard, why = escape(lost[0].shard, 200), escape(lost[0].detail, 200)
             say(logging.WARNING, f"feed: {how_many(len(lost), 'shard')} left out, first: {shard}: {why}")
@@ -116,7 +116,7 @@ def _watched(
         end.result()
 
 
-def nothing_usable(catalog: Catalog, urls: Sequence[str], place: RankPlace, options: FeedOptions) -> ShardsError:
+def nothing_usable(catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions) -> ShardsError:
     """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
     tally = LossTally()
     catalog.hurt = tally.hurt

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from wdsflow.readers.open_clip.versions import Buffers, epoch_length, epoch_order, resampled, worker_seed, worker_share
+from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many
 from wdsflow.training.ranks import RankPlace
 
@@ -33,7 +34,7 @@ class Schedule(ABC):
     base_seed: int = 0
 
     @abstractmethod
-    def urls(self, epoch: int, lane: int) -> Iterator[str]:
+    def urls(self, epoch: int, lane: int) -> Iterator[Shard]:
         """Yield the shards that a lane reads in one pass."""
 
 
@@ -43,11 +44,11 @@ class InOrder(Schedule):
     name = "in-order"
     at_end = "stop"
 
-    def __init__(self, urls: Sequence[str], *, lanes: int, batch_size: int, samples: int) -> None:
+    def __init__(self, urls: Sequence[Shard], *, lanes: int, batch_size: int, samples: int) -> None:
         self._urls, self.lanes, self.batch_size, self.shards = list(urls), max(1, lanes), batch_size, len(urls)
         self.num_batches, self.num_samples = math.ceil(samples / batch_size), samples
 
-    def urls(self, epoch: int, lane: int) -> Iterator[str]:
+    def urls(self, epoch: int, lane: int) -> Iterator[Shard]:
         """Yield the lane's shards; the same in each epoch."""
         yield from self._urls[lane :: self.lanes]
 
@@ -70,7 +71,7 @@ class _Training(Schedule):
 
     name = "openclip"
 
-    def __init__(self, urls: Sequence[str], work: Workload) -> None:
+    def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
         self._urls, self._work, self.lanes, self.shards = list(urls), work, max(1, work.workers), len(urls)
         self.batch_size = work.batch_size
         length = epoch_length(work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor)
@@ -87,7 +88,7 @@ class OpenClip(_Training):
     Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch, ranks and workers.
     """
 
-    def __init__(self, urls: Sequence[str], work: Workload) -> None:
+    def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
         super().__init__(urls, work)
         ranks, workers = work.place.world_size, work.workers
         if self.shards < ranks * workers:
@@ -96,7 +97,7 @@ class OpenClip(_Training):
                 f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}"
             )
 
-    def urls(self, epoch: int, lane: int) -> Iterator[str]:
+    def urls(self, epoch: int, lane: int) -> Iterator[Shard]:
         """Return the lane's shards; the same in each pass of an epoch."""
         work = self._work
         seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(lane, epoch)
@@ -113,10 +114,10 @@ class ResampledSchedule(_Training):
     name = "resampled"
     endless = True
 
-    def __init__(self, urls: Sequence[str], weights: Sequence[float] | None, work: Workload) -> None:
+    def __init__(self, urls: Sequence[Shard], weights: Sequence[float] | None, work: Workload) -> None:
         super().__init__(urls, work)
         self._weights = weights
 
-    def urls(self, epoch: int, lane: int) -> Iterator[str]:
+    def urls(self, epoch: int, lane: int) -> Iterator[Shard]:
         """Return shards without end."""
         return resampled(self._urls, self._weights, self.worker_seed(lane, epoch))

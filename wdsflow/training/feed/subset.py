@@ -21,6 +21,7 @@ from wdsflow.pieces.tar_view import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import Progress, scan_shards
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import quote_path
@@ -50,7 +51,7 @@ class Subset:
     """
 
     def __init__(
-        self, urls: Sequence[str], weights: Sequence[float] | None, place: RankPlace, options: FeedOptions, data: str
+        self, urls: Sequence[Shard], weights: Sequence[float] | None, place: RankPlace, options: FeedOptions, data: str
     ) -> None:
         self._options, self._data = options, data
         self._held: OrderedDict[str, tuple[tuple[int, ...], KeptSamples]] = OrderedDict()
@@ -72,7 +73,7 @@ class Subset:
         self.weights = None if weights is None else [weights[number] for number in taken]
         self.digest = blake2b(b"".join(share.digest for share in found), digest_size=8).hexdigest()
 
-    def view(self, url: str, source: Source) -> Source:
+    def view(self, url: Shard, source: Source) -> Source:
         """Return the part of a shard that is kept. Raises SubsetError if the shard has changed, SourceError."""
         found = os.fstat(source.fd) if source.fd >= 0 else None
         stamp = (found.st_size, found.st_mtime_ns) if found is not None else (source.size or 0,)
@@ -94,7 +95,7 @@ class Subset:
                 self._size -= len(old.places)
         return view_of(source, kept.ranges)
 
-    def _shares(self, urls: Sequence[str], place: RankPlace) -> list[_Share]:
+    def _shares(self, urls: Sequence[Shard], place: RankPlace) -> list[_Share]:
         """Return the kept share of each shard; ranks share the work. Raises SubsetError, on all ranks."""
 
         def share(shard: ShardLedger) -> _Share:
@@ -121,7 +122,7 @@ class _KeptScan:
 
     shard: ShardLedger
 
-    def __call__(self, url: str, options: ScanOptions) -> ShardEvidence:
+    def __call__(self, url: Shard, options: ScanOptions) -> ShardEvidence:
         try:
             kept = self.shard.kept()
         except LedgerError as error:
@@ -134,8 +135,8 @@ class _KeptScan:
 
 
 def scan_kept(
-    every: Sequence[str],
-    some: Sequence[str],
+    every: Sequence[Shard],
+    some: Sequence[Shard],
     asked: ScanOptions,
     options: FeedOptions,
     data: str,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
+from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
@@ -200,12 +201,12 @@ def without(task: LaneTask) -> Iterator[str]:
     key, shard = task.ref.key, task.ref.shard
     if key.isprintable():
         text = key.replace("\\", "\\\\").replace('"', '\\"')
-        pipe = "--allow-pipe " if shard.startswith("pipe:") else ""
+        pipe = "--allow-pipe " if shard.is_pipe else ""
         where = quote(f'key != "{text}"')
         yield f"train on its shard without this sample: wdsflow filter {quote(shard)} {pipe}-o without --where {where}"
 
 
-def inspect(shard: str) -> str:
+def inspect(shard: Shard) -> str:
     """Return the command that shows whether a shard can be read."""
     return f"wdsflow inspect {quote(shard)}{' --allow-pipe' if shard.startswith('pipe:') else ''}"
 

@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from wdsflow.shards.shard import Shard
+
 MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
 NO_TAR = "no-tar"  # an opened shard cannot be read at all; the detail has the reason
 WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream is damaged, detected after its samples have been read
@@ -20,7 +22,7 @@ class FeedLoss(NamedTuple):
     stage: str  # "select", "caption", "decode", "read"
     reason: str  # a slug: "no-caption", "no-image", "truncated", ...
     key: str
-    shard: str  # url
+    shard: Shard
     detail: str = ""  # for messages
 
 
@@ -35,7 +37,7 @@ class LossReason:
 class Damage(NamedTuple):
     """Damage of a shard itself."""
 
-    shard: str  # url
+    shard: Shard
     what: str  # "missing", "unreadable", or as the walk over the tar names it: "cut", ...
     detail: str
 

@@ -10,6 +10,7 @@ from wdsflow.scan.content.text_content import look_at_json
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import note_names
 from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -33,7 +34,7 @@ _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
 
 
-def peek(url: str, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
+def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence | None:
     """Return the JSON names in the first hundred members of that name, in ``json_keys``; None if none came in two seconds."""
     found = ShardEvidence(url)
     thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
@@ -180,9 +181,7 @@ def _fixes(
     if slugs & _NO_IMAGE:
         yield from image_fixes(options, names)
     missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
-    lost = [
-        item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.startswith("pipe:")
-    ]
+    lost = [item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.is_pipe]
     if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
         yield from _lane_fixes(lane, options)
     if missing:
@@ -205,7 +204,7 @@ def _damage_fixes(damage: Sequence[Damage]) -> Iterator[str]:
             continue
         if item.what == WRONG_CHECKSUM:
             yield f"fetch the shard again, then see that it is whole: wdsflow validate {quote(item.shard)}"
-        elif item.shard.startswith("pipe:"):
+        elif item.shard.is_pipe:
             yield f"see what the command says: sh -c {quote(item.shard.removeprefix('pipe:'))} > /dev/null"
         else:
             yield f"recover the valid samples of damaged shards: wdsflow repair {quote(item.shard)} -o repaired"

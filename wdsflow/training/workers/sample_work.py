@@ -14,7 +14,8 @@ from traceback import extract_tb
 from typing import Any, NamedTuple
 
 from wdsflow.shards.caption_field import LARGEST
-from wdsflow.shards.source.base import SourceError, local_path, open_file, read_fully
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import SourceError, open_file, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import TokenizedCaptions
@@ -42,12 +43,12 @@ class Files:
         self._most = _MOST_OPEN
 
     @contextmanager
-    def use(self, url: str) -> Iterator[int]:
+    def use(self, url: Shard) -> Iterator[int]:
         """Yield a file descriptor for ``os.pread``. Raises ``OSError``."""
         with self._lock:
             file = self._files.get(url)
             if file is None:
-                path = local_path(url)
+                path = url.path
                 if path is None:
                     raise OSError(f"{url} is no local file")
                 file = self._files[url] = [open_file(path), 0]
