@@ -82,8 +82,9 @@ def feed(
     ``load_state_dict`` any number of ranks, of any batch size and number of decoders, continues after the batch that was
     given last. The rest of an epoch then gives each sample once that has not been given.
 
-    A sample that cannot be read or decoded keeps its place in the order; another sample of the last batches takes it,
-    so that batches stay equal, and is counted as repeated. If a resume leaves fewer samples than ranks, the others' epoch
+    A sample that cannot be read or decoded keeps its place in the order; a sample of the next batch takes it, so that
+    batches stay equal, and is counted as repeated. A rank whose last samples are all damaged gives the first valid ones
+    of the epoch instead. If a resume leaves fewer samples than ranks, the others' epoch
     has ended; if torch.distributed connects them, they get one that another rank gets too, and take the same steps.
 
     Args:

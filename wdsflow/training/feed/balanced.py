@@ -169,6 +169,12 @@ class Balanced(Schedule):
         """Return the samples of the lane that a part belongs to."""
         return int(self._dealt(part.source, epoch, part.turn)[1][part.lane])
 
+    def first_pass(self, epoch: int) -> Iterator[Part]:
+        """Yield all lanes of the first pass over each source, whole: the same on all ranks."""
+        for source in range(len(self.sources)):
+            for lane, length in enumerate(self._dealt(source, epoch, 0)[1].tolist()):
+                yield Part(source, 0, lane, 0, length)
+
     def steps(self, epoch: int, start: int) -> Iterator[Step]:
         """Yield the steps of this rank from a position on."""
         rank, ranks = self.place
