@@ -46,7 +46,7 @@ def test_a_feed_whose_last_samples_are_damaged_can_be_resumed_before_them(tmp_pa
     again = feed(shards, batch_size=4, shuffle=0)
     again.load_state_dict(state)
     assert keys(again) == rest == [["000", "001", "002", "003"]]
-    assert sum(first, []) == sorted(valid)
+    assert [key for batch in first for key in batch] == sorted(valid)
     assert again.tally.noted["repeated"] == again.tally.lost == 4
 
 
@@ -102,8 +102,8 @@ def test_feeds_stop_near_the_end_of_an_epoch_and_are_resumed(tmp_path, seed):
     counts = [rng.randrange(1, 25) for _ in range(rng.choice([1, 2, 5]))]
     total = sum(counts)
     some = rng.sample(range(total), rng.randrange(total))
-    bad = {number for number in range(total - rng.randrange(min(10, total)), total)} | set(some[: rng.randrange(9)])
-    shards, valid = write_set(tmp_path, counts, {*bad} if len(bad) < total else {0})
+    bad = {*range(total - rng.randrange(min(10, total)), total), *some[: rng.randrange(9)]}
+    shards, valid = write_set(tmp_path, counts, bad if len(bad) < total else {0})
     given = {"shuffle": rng.choice([0, 3, 5000]), "seed": seed}
     ranks, others = (min(total, rng.randrange(1, 9)) for _ in range(2))
     batch_size = rng.randrange(1, 7)

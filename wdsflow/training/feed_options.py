@@ -220,12 +220,14 @@ def _check_number(name: str, value: Any, default: Any, least: int) -> None:
 def whole(name: str, value: Any, least: int | None = None) -> int:
     """Return an argument that must be a whole number, of any library.
 
-    Raises TypeError if it is none, ValueError if it is below ``least``.
+    Raises TypeError if it is none, as True and False are none here, ValueError if it is below ``least``.
     """
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number")
     if least is not None and number < least:
         raise ValueError(f"{name} is {value!r}; it must be at least {least}")
     return number

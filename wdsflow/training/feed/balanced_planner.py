@@ -166,9 +166,9 @@ class BalancedPlanner:
         Raises StarvedError if no sample of the epoch can be used.
         """
         for later in islice(self._batches, 1, None):
-            first = later.good()[: batch.lost]
-            if len(first) == batch.lost or (first and later.complete):
-                return first
+            following = later.good()[: batch.lost]
+            if len(following) == batch.lost or (following and later.complete):
+                return following
             if not later.complete:
                 return []
         if not self._all_planned:
