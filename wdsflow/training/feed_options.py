@@ -65,6 +65,7 @@ class FeedOptions:
     Attributes:
         allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.
+        dry_run: commands in messages only check the shards, as the command of this run did.
         fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
@@ -134,6 +135,7 @@ class FeedOptions:
     )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()
+    dry_run: bool = False
     fields: tuple[str, ...] = ()
 
     @property

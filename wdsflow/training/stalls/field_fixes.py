@@ -19,6 +19,7 @@ from wdsflow.training.sample_tasks import LaneTask, Reading
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
+_NOT_FLAGS = frozenset({"allow_pipe", "argv", "dry_run"})  # options of the feed that are no flags of the command
 _OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 _MOST_NAMES = 12  # names of json that are listed
@@ -47,14 +48,14 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
         return _call(options, values)
     if not options.argv:
         return _settings(values)
-    words = list(flags)
+    words = list(dict.fromkeys(["--dry-run", *flags] if options.dry_run else flags))
     for name, value in values.items():
-        if name not in {"allow_pipe", "argv"}:
+        if name not in _NOT_FLAGS:
             words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
     argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
-    launcher = as_first if "--dry-run" in flags else launcher_words()
+    launcher = as_first if "--dry-run" in words else launcher_words()
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
 
 
