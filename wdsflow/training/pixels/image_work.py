@@ -190,7 +190,8 @@ def as_tensor(item: object) -> Any:
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
-        return torch.as_tensor(item)
+        # A tensor of memory that cannot be written, such as that of a PIL image, would make torch warn.
+        return torch.as_tensor(item if item.flags.writeable else item.copy())
     return item
 
 
