@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -189,6 +190,15 @@ def test_feeds_that_are_dropped_end_by_themselves(shards, how):
         for _ in feed(shards, options=options):
             raise RuntimeError("the loop")
 
+    def dropped():
+        one = feed(shards, options=options)
+        for _ in one:
+            break
+        weak = weakref.ref(one)
+        del one
+        gc.collect()
+        assert weak() is None  # although this function has not ended
+
     def cycle():
         one = feed(shards, options=options)
         one.own = [one, iter(one)]
@@ -197,6 +207,7 @@ def test_feeds_that_are_dropped_end_by_themselves(shards, how):
     midst()
     with pytest.raises(RuntimeError, match="the loop"):
         failing()
+    dropped()
     cycle()
     gc.collect()
     while len(ours()) > len(others) or living_children(known):

@@ -30,6 +30,8 @@ from .headspace import Headspace, measured
 from .lanes import LanePosition
 from .state import VERSION, OtherSubset, State, check_state, resume_fixes
 
+_FETCH = "torch.utils.data._utils.fetch"  # the part of a DataLoader that iterates over a dataset
+
 
 class Loader(torch.utils.data.IterableDataset[Any]):
     """Iterates over one epoch at a time, as OpenCLIP's training and evaluation do.
@@ -347,9 +349,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 def _refuse_batches_of_batches(here: FrameType | None) -> None:
     """Raise FeedError if a DataLoader, which is about to join what ``iter(feed)`` gives, has called the caller."""
     caller = here.f_back if here is not None else None
-    # torch.utils.data._utils.fetch: the part of a DataLoader that iterates over a dataset
-    fetcher = caller.f_locals.get("self") if caller is not None else None
-    if getattr(fetcher, "auto_collation", False):
+    # Of no other caller: a frame whose locals were read keeps them, such as a batch or the feed, until it ends.
+    if caller is None or caller.f_globals.get("__name__") != _FETCH:
+        return
+    if getattr(caller.f_locals.get("self"), "auto_collation", False):
         raise FeedError(
             "the feed gives batches, and this DataLoader would join them to batches of batches. The feed alone is enough: "
             "for batch in feed; where a DataLoader must be: DataLoader(feed, batch_size=None)"
