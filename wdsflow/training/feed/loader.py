@@ -7,13 +7,12 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from types import FrameType
 from typing import Any
 
 import torch
 
-from wdsflow.training.feed_options import DecoderError, FeedError, FeedStopped, SampleError, whole
-from wdsflow.training.ranks import cores_for_rank, place, talks
+from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError, whole
+from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
@@ -22,6 +21,7 @@ from wdsflow.training.workers.decoders import kill_decoders
 
 from .balanced import Balanced
 from .batch_planner import EpochPosition, StarvedError
+from .callers import check_caller, check_process
 from .epoch_batches import EpochBatches
 from .epoch_counter import EpochCounter
 from .epoch_run import EpochRun, Ready
@@ -29,8 +29,6 @@ from .feed import Feed, FeedRecipe
 from .headspace import Headspace, measured
 from .lanes import LanePosition
 from .state import VERSION, OtherSubset, State, check_state, resume_fixes
-
-_FETCH = "torch.utils.data._utils.fetch"  # the part of a DataLoader that iterates over a dataset
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
@@ -120,7 +118,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def __iter__(self) -> EpochBatches:
         """Begin the next epoch, or the rest of one if a state has been loaded."""
-        _refuse_batches_of_batches(inspect.currentframe())
+        check_caller(inspect.currentframe())
         return EpochBatches(self._batches(*self._begin()), lambda: self._last_given)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -200,22 +198,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._watchdog.stop()
         self._feed.close()
 
-    def _check_process(self) -> None:
-        """Raise FeedError if this process would get samples that others get too."""
-        worker, made = torch.utils.data.get_worker_info(), self._recipe.place
-        if worker is not None and worker.num_workers > 1:
-            raise FeedError(
-                f"each of {worker.num_workers} workers of a DataLoader would give all samples; the feed has decoders of "
-                "its own: DataLoader(feed, batch_size=None, num_workers=0)"
-            )
-        if self._recipe.found and talks() and (here := place()) != made:
-            raise FeedError(
-                f"the feed was made for rank {made.rank} of {made.world_size}, before torch.distributed was set up; this is "
-                f"rank {here.rank} of {here.world_size}. Make it afterwards (with Lightning, in train_dataloader()), or give rank= and world_size="
-            )
-
     def _begin(self) -> tuple[EpochRun, int]:
-        self._check_process()
+        check_process(self._recipe.place, found=self._recipe.found)
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()
@@ -344,16 +328,3 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,
         }
-
-
-def _refuse_batches_of_batches(here: FrameType | None) -> None:
-    """Raise FeedError if a DataLoader, which is about to join what ``iter(feed)`` gives, has called the caller."""
-    caller = here.f_back if here is not None else None
-    # Of no other caller: a frame whose locals were read keeps them, such as a batch or the feed, until it ends.
-    if caller is None or caller.f_globals.get("__name__") != _FETCH:
-        return
-    if getattr(caller.f_locals.get("self"), "auto_collation", False):
-        raise FeedError(
-            "the feed gives batches, and this DataLoader would join them to batches of batches. The feed alone is enough: "
-            "for batch in feed; where a DataLoader must be: DataLoader(feed, batch_size=None)"
-        )
