@@ -87,6 +87,7 @@ def test_an_unreadable_image_costs_itself_and_is_put_aside_whole(tmp_path: Path)
     write_tar(tmp_path / "0.tar", members)
     report = filter_shards(str(tmp_path / "0.tar"), tmp_path / "out", Recipe(where="min_side >= 20"), HERE)
     assert (report.total("kept"), report.merged("quarantined")) == (199, {"not-an-image": 1})
+    assert (report.total("quarantined"), report.total("dropped")) == (1, 0)
     aside = tmp_path / "out" / ".wdsflow" / "quarantine"
     assert read_tar(aside / "0.tar") == members[154:156]
     line = json.loads((aside / "0.jsonl").read_text())

@@ -24,6 +24,7 @@ import pytest
 
 pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
 
+import numpy as np
 import torch
 
 from tests.processes import await_end, living_children
@@ -33,6 +34,7 @@ from wdsflow.cli.main import main
 from wdsflow.training.feed_options import DecoderError, FeedOptions, FeedStopped, SampleError
 from wdsflow.training.launch.preflight_timeout import _Life
 from wdsflow.training.openclip import get_wds_dataset
+from wdsflow.training.pixels.result_faults import fault_of
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.field_fixes import processes_named
 from wdsflow.training.stalls.stall import StallError
@@ -153,15 +155,41 @@ def test_a_transform_that_fails_is_named_with_its_sample(tmp_path, act, said):
     [
         (lambda image: None, r"returned None\nIt does .*A function without return returns None\."),
         (lambda image: plain(image) * torch.nan, r"returned numbers that are NaN\nIt does "),
+        (lambda image: {"size": (1, float("nan"))}, r"returned numbers that are NaN\nIt does "),
         (lambda image: image.sise, r"raised AttributeError: .*\n  in <lambda> \(.*test_faults\.py.*\nIt does "),
     ],
-    ids=["none", "nan", "raises"],
+    ids=["none", "nan", "number", "raises"],
 )
 def test_a_transform_that_fails_for_any_image_is_to_blame_and_no_sample(tmp_path, transform, said):
     with ended(SampleError, f"(?s)^rank 0: the image transform failed at sample .*: it {said}") as caught:
         run(loader(shards(tmp_path), preprocess=transform))
     assert "It does the same for a picture of noise: correct the code" in str(caught.value)
     assert "without this sample" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_seen_wherever_they_are(wrong):
+    word = "NaN" if np.isnan(wrong) else "infinite"
+    wrongs = [
+        wrong,
+        np.float64(wrong),
+        np.float32(wrong),
+        np.array([1.0, wrong], np.float16),
+        np.array([complex(0.0, wrong)]),
+        torch.tensor([1.0, wrong]),
+        torch.tensor([1.0, wrong], dtype=torch.bfloat16),
+        torch.tensor([1.0, wrong], requires_grad=True),
+    ]
+    for each in wrongs:
+        for result in (each, (1, [each]), {"image": torch.zeros(2), "more": {"at": each}}):
+            assert fault_of(result) == f"returned numbers that are {word}", repr(result)
+
+
+def test_other_results_of_a_transform_are_fine():
+    sparse = torch.tensor([0.0, 1.0]).to_sparse()
+    fine = [0.0, 7, "text", b"", (), {}, [None], np.zeros(3), np.array(["nan"]), torch.arange(3), sparse, object()]
+    assert [fault_of(each) for each in [*fine, fine]] == [""] * (len(fine) + 1)
+    assert fault_of(None) == "returned None"
 
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])

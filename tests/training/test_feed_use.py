@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +107,10 @@ def test_a_state_before_the_last_full_batch_goes_on_with_smaller_ones(shards):
         ({"batch_size": "8"}, "batch_size is '8'; it must be a whole number"),
         ({"epoch_samples": 7.5}, r"epoch_samples is 7\.5; it must be a whole number"),
         ({"epoch_samples": 0}, "epoch_samples is 0; it must be at least 1"),
-        ({"shuffle": -1}, "shuffle is -1; it must be at least 0"),
+        ({"batch_size": True}, "batch_size is True; it must be a whole number"),
+        ({"shuffle": -1}, "shuffle is -1; it must be True, False, or the size of the shuffle buffer in samples"),
+        ({"shuffle": None}, "shuffle is None; it must be True, False, or the size"),
+        ({"shuffle": "yes"}, "shuffle is 'yes'; it must be True, False, or the size"),
         ({"seed": None}, "seed is None"),
         ({"rank": "0", "world_size": 1}, "rank is '0'"),
         ({"rank": 0, "world_size": "1"}, "world_size is '1'"),
@@ -121,6 +126,37 @@ def test_a_state_before_the_last_full_batch_goes_on_with_smaller_ones(shards):
 def test_wrong_arguments_are_refused_by_name(shards, given, message):
     with pytest.raises(FeedError, match=message):
         feed(shards, **given)
+
+
+def test_shuffle_is_true_false_or_a_number_of_samples(tmp_path):
+    shards = write_shards(tmp_path, [40])
+    in_order = keys(feed(shards, shuffle=0))
+    assert in_order == sorted(in_order)
+    assert keys(feed(shards, shuffle=False)) == in_order
+    shuffled = keys(feed(shards, shuffle=True))
+    assert shuffled == keys(feed(shards)) == keys(feed(shards, shuffle=5000))
+    # A buffer of one sample would leave the samples of a shard in their order.
+    assert sum(after == before + 1 for before, after in pairwise(map(in_order.index, shuffled))) < 10
+    one = feed(shards, shuffle=True)
+    next(iter(one))
+    feed(shards, shuffle=5000).load_state_dict(one.state_dict())
+
+
+def test_a_feed_shows_what_it_is_and_how_far(tmp_path):
+    shards = write_shards(tmp_path, [20, 19])
+    one = feed(
+        shards, fields=("jpg;png", "txt|json:alt", "cls;txt", "__key__"), rank=1, world_size=2, shuffle=9, seed=3
+    )
+    assert repr(one) == (
+        "Loader(samples=39, shards=2, batch_size=4, batches=5, rank=1, world_size=2, schedule='balanced', shuffle=9, "
+        "seed=3, fields=['jpg;png', 'txt|json:alt', 'cls;txt', '__key__'], epoch=0, given=0)"
+    )
+    batches = iter(one)
+    next(batches), next(batches)
+    assert repr(one).endswith("epoch=0, given=16)")
+    mixed = feed({f"{tmp_path}/0000.tar": 3, f"{tmp_path}/0001.tar": 1}, fields={"text": "txt"}, shuffle=False)
+    assert "schedule='balanced', weights=[3.0, 1.0], shuffle=0, seed=0, fields=['txt']" in repr(mixed)
+    assert "fields='map'" in repr(feed(shards, map=len))
 
 
 def test_shards_and_weights_of_other_types_are_refused(shards):
@@ -154,6 +190,15 @@ def test_feeds_that_are_dropped_end_by_themselves(shards, how):
         for _ in feed(shards, options=options):
             raise RuntimeError("the loop")
 
+    def dropped():
+        one = feed(shards, options=options)
+        for _ in one:
+            break
+        weak = weakref.ref(one)
+        del one
+        gc.collect()
+        assert weak() is None  # although this function has not ended
+
     def cycle():
         one = feed(shards, options=options)
         one.own = [one, iter(one)]
@@ -162,6 +207,7 @@ def test_feeds_that_are_dropped_end_by_themselves(shards, how):
     midst()
     with pytest.raises(RuntimeError, match="the loop"):
         failing()
+    dropped()
     cycle()
     gc.collect()
     while len(ours()) > len(others) or living_children(known):

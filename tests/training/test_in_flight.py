@@ -19,8 +19,8 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
+from wdsflow.training.feed.assembler import stack
 from wdsflow.training.feed.batch_planner import EpochPosition
-from wdsflow.training.feed.epoch_run import stack
 from wdsflow.training.feed.feed import shares
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.stall import StallError

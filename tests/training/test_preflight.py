@@ -175,7 +175,12 @@ def test_a_refusal_prints_the_fixes_of_the_dry_run_and_they_help(tmp_path, monke
     words = ["--train-data", "set/{000..003}.tar", "--workers", "2", "--batch-size", "2"]
     refused, dry = (preflight(words, dry_run=dry_run) for dry_run in (False, True))
     told, *fixes = (line for line in dry.lines if line.startswith("  "))
-    assert [line for line in refused.lines if line.startswith("  ") and "full report" not in line] == [told, *fixes]
+    # A fix from a dry run is a dry run: it does not start a training.
+    of_run = [line for line in refused.lines if line.startswith("  ")]
+    assert [line.replace("wdsflow train --dry-run ", "wdsflow train ") for line in (told, *fixes)] == of_run[:-2]
+    assert all("--dry-run" in line for line in dry.lines if "wdsflow train" in line)
+    assert ["full report: wdsflow train --dry-run " in line for line in of_run[-2:]] == [True, False]
+    assert "to train without this check: wdsflow train --no-preflight " in of_run[-1]
     for step in steps(dry.reports[0]):
         assert f"  {step.line}: {step.command}" in refused.lines
     assert not any("an epoch of 1 samples" in each.message for each in dry.reports[0].findings)

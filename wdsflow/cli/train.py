@@ -62,9 +62,9 @@ def train(typed: Typed, feed: FeedOptions, actions: TrainOptions) -> None:
     argv = typed.after_dashes
     if not argv:
         fail("no training command given: write it after --", "all options: wdsflow train --help")
-    options = replace(feed, argv=tuple(argv))
+    options = replace(feed, argv=tuple(argv), dry_run=actions.dry_run)
     _check_places(options)
-    _check(argv, options, typed, dry_run=actions.dry_run)
+    _check(argv, options, typed)
     refused = not actions.no_preflight and _refused(argv, options)
     sys.exit(_train(argv, options, actions, refused=refused))
 
@@ -86,7 +86,7 @@ def _check_places(options: FeedOptions) -> None:
         fail(str(error))
 
 
-def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: bool) -> None:
+def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     """Refuse invalid arguments and unsuitable data before any other work. Then a dry run reports and exits."""
     from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
     from wdsflow.training.feed_options import NoOpenClip
@@ -111,8 +111,8 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed, *, dry_run: 
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
     check_logs(arguments.logs)
-    check_subset(options, typed, dry_run=dry_run)
-    if dry_run:
+    check_subset(options, typed)
+    if options.dry_run:
         _report(argv, options)
 
 
@@ -134,14 +134,12 @@ def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
     return found.refused
 
 
-def _preflight(
-    argv: Sequence[str], options: FeedOptions, world_size: int, *, dry_run: bool = False
-) -> "Preflight | None":
+def _preflight(argv: Sequence[str], options: FeedOptions, world_size: int) -> "Preflight | None":
     from wdsflow.training.launch.preflight import preflight
     from wdsflow.training.launch.preflight_timeout import ended_if_idle
 
     with progress() as begin, ended_if_idle(options, begin, _show) as begun:
-        return preflight(argv, options, world_size=world_size, progress=begun, dry_run=dry_run)
+        return preflight(argv, options, world_size=world_size, progress=begun, dry_run=options.dry_run)
 
 
 def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
@@ -152,17 +150,17 @@ def _report(argv: Sequence[str], options: FeedOptions) -> NoReturn:
     from wdsflow.training.ranks import rank_and_world
     from wdsflow.validate.report import report_text
 
-    found = _preflight(argv, options, rank_and_world()[1], dry_run=True)
+    found = _preflight(argv, options, rank_and_world()[1])
     if found is None:
         fail("this command trains on no shards that wdsflow can check")
     for report in found.reports:
         report_text.show(report, console())
-    _print_lines(found, argv, options, "--dry-run")
+    _print_lines(found, argv, options)
     wrong = found.refused or any(report.exit_status for report in found.reports)
     sys.exit(WRONG_USE if found.nothing_read else int(wrong))
 
 
-def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions, *flags: str) -> None:
+def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions) -> None:
     """Print the result; if no shard could be read, also the command with shards of a similar name."""
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
@@ -173,7 +171,7 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions, 
     near = nearest_shards(train_data(argv) or "") if found.nothing_read else ""
     if near:
         meant = replace(options, argv=tuple(with_flags(argv, ["--train-data", near])))
-        print(f"  {field_fixes.command(meant, *flags)}", file=sys.stderr)
+        print(f"  {field_fixes.command(meant)}", file=sys.stderr)
 
 
 def _train(argv: Sequence[str], options: FeedOptions, actions: TrainOptions, *, refused: bool) -> int:
@@ -234,7 +232,7 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     fail(lacks, f"to compute them: {score}", f"then: {typed.again(ledger=new)}")
 
 
-def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None:
+def check_subset(options: "FeedOptions", typed: Typed) -> None:
     """Refuse a ledger or a predicate that no training can use."""
     if options.ledger is None or options.where is None:
         return
@@ -250,7 +248,6 @@ def check_subset(options: "FeedOptions", typed: Typed, *, dry_run: bool) -> None
         near = None if isinstance(error, MissingScore) else nearest_ledger(ledger)
         if near is not None and near != ledger and not (ledger / ".wdsflow").is_dir():
             fail(str(error), f"with the ledgers in {near}: {typed.again(ledger=near)}")
-        flags = ["--dry-run"] if dry_run else []
-        fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error, *flags))
+        fail(str(error), *subset_fixes(options, train_data(options.argv) or "", error))
     except ValueError as error:
         fail(str(error))

@@ -66,8 +66,9 @@ class Report(Generic[L]):
         return self
 
     def total(self, name: str) -> int:
-        """Sum a number over the outputs."""
-        return sum(int(getattr(each, name)) for each in self.outcomes)
+        """Sum a number over the outputs; of counts by reason, such as those of quarantined samples, all of them."""
+        values = [getattr(each, name) for each in self.outcomes]
+        return sum(sum(value.values()) if isinstance(value, Mapping) else int(value) for value in values)
 
     def merged(self, name: str) -> Counter[str]:
         """Sum counts by reason over the outputs."""

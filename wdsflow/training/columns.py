@@ -28,6 +28,11 @@ class Column(NamedTuple):
     name: str
     members: tuple[str, ...]
 
+    @property
+    def field(self) -> str:
+        """The column as a field."""
+        return ";".join(self.members) or self.name
+
     def value(self, key: str, url: str, members: Members) -> object:
         """Return its value: an int, a str, an object of JSON, an array or bytes, by its name. Raises StageError."""
         if self.name == "__key__":
@@ -86,6 +91,14 @@ class Columns:
     def needed(self) -> tuple[tuple[str, ...], ...]:
         """Alternatives of members without one of which a sample is lost, besides the image and the caption."""
         return tuple(column.members for column in self.more if column.members)
+
+    @property
+    def fields(self) -> str | list[str]:
+        """The fields in the order of the columns, or "map"."""
+        if self.map is not None:
+            return "map"
+        special = {IMAGE: ";".join(self.image), TEXT: str(self.captions)}
+        return [special[number] if number < 0 else self.more[number].field for number in self.order]
 
     def at_epoch(self, epoch: int) -> "Columns":
         """Return a copy whose random choices are drawn for this epoch."""

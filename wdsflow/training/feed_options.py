@@ -65,6 +65,7 @@ class FeedOptions:
     Attributes:
         allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.
+        dry_run: commands in messages only check the shards, as the command of this run did.
         fields: of ``wdsflow.feed``, which messages repeat in its call.
 
     Raises:
@@ -134,6 +135,7 @@ class FeedOptions:
     )
     allow_pipe: bool = True
     argv: tuple[str, ...] = ()
+    dry_run: bool = False
     fields: tuple[str, ...] = ()
 
     @property
@@ -220,12 +222,14 @@ def _check_number(name: str, value: Any, default: Any, least: int) -> None:
 def whole(name: str, value: Any, least: int | None = None) -> int:
     """Return an argument that must be a whole number, of any library.
 
-    Raises TypeError if it is none, ValueError if it is below ``least``.
+    Raises TypeError if it is none, as True and False are none here, ValueError if it is below ``least``.
     """
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}; it must be a whole number") from None
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number")
     if least is not None and number < least:
         raise ValueError(f"{name} is {value!r}; it must be at least {least}")
     return number

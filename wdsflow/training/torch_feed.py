@@ -22,12 +22,14 @@ from .feed.sample_catalog import shard_list
 from .feed.sample_counts import count_samples, nothing_usable
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
+from .pixels.image_work import as_rgb
 from .ranks import RankPlace, decoders_for, place, talks
 from .stalls.loss_tally import say
 
 Fields = Sequence[str] | Mapping[str, str]
 Path = str | os.PathLike[str]
 Shards = Path | Sequence[Path]
+_SHUFFLE = 5000  # samples from which the next one is drawn, unless their number is given
 _LONG = 20  # times the samples of all sources, from which on an epoch is worth a warning
 
 
@@ -64,7 +66,7 @@ def feed(
     map: UserMap | None = None,  # noqa: A002 - as everywhere
     transform: Callable[[Any], Any] | None = None,
     tokenizer: Callable[[Any], Any] | None = None,
-    shuffle: int = 5000,
+    shuffle: int | bool = True,
     seed: int = 0,
     ledger: Path | None = None,
     where: str | None = None,
@@ -81,8 +83,9 @@ def feed(
     ``load_state_dict`` any number of ranks, of any batch size and number of decoders, continues after the batch that was
     given last. The rest of an epoch then gives each sample once that has not been given.
 
-    A sample that cannot be read or decoded keeps its place in the order; another sample of the last batches takes it,
-    so that batches stay equal, and is counted as repeated. If a resume leaves fewer samples than ranks, the others' epoch
+    A sample that cannot be read or decoded keeps its place in the order; a sample of the next batch takes it, so that
+    batches stay equal, and is counted as repeated. A rank whose last samples are all damaged gives the first valid ones
+    of the epoch instead. If a resume leaves fewer samples than ranks, the others' epoch
     has ended; if torch.distributed connects them, they get one that another rank gets too, and take the same steps.
 
     Args:
@@ -97,8 +100,9 @@ def feed(
             returns for the samples is joined to tensors, in tuples, lists and dicts by part.
         transform: from a PIL image to a tensor: OpenCLIP's, torchvision's, or any function; None gives RGB arrays.
         tokenizer: from a list of n captions to n rows, or from one caption to one row; None leaves captions as texts.
-        shuffle: samples of all ranks together from which the next one is drawn. Shards are shuffled as well, and up to 48
-            are read side by side. 0 gives shards and samples in their order.
+        shuffle: True draws each sample from a buffer of 5,000 of all ranks together; a number is the size of that buffer.
+            Shards are shuffled as well, and up to 48 are read side by side. False, or 0, gives shards and samples in their
+            order.
         seed: of the order, and of random transforms, which are seeded for each sample.
         ledger: folder that ``wdsflow measure`` or ``filter`` wrote, for ``where``.
         where: give only samples that this predicate keeps: "clip_similarity > 0.28".
@@ -124,11 +128,8 @@ def feed(
     """
     given = dict(locals())  # a copy: debuggers add to it
     try:
-        batch_size, shuffle, seed = (
-            whole("batch_size", batch_size, 1),
-            whole("shuffle", shuffle, 0),
-            whole("seed", seed),
-        )
+        batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed)
+        buffer = _shuffle_buffer(shuffle)
         epoch_samples = None if epoch_samples is None else whole("epoch_samples", epoch_samples, 1)
         here = _place(rank, world_size)
     except (TypeError, ValueError) as error:
@@ -149,7 +150,7 @@ def feed(
             together=talks(),
             memory=options.memory_bytes,
             length=epoch_samples,
-            shuffled=shuffle > 0,
+            shuffled=buffer > 0,
         )
         if not schedule.num_batches:
             raise FeedError(
@@ -157,13 +158,24 @@ def feed(
                 f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
         _report_length(schedule, opened, given=epoch_samples is not None)
-        made = _loader(schedule, opened, options, shuffle=shuffle, found=rank is None)
+        made = _loader(schedule, opened, options, shuffle=buffer, found=rank is None)
         made.again = partial(feed, **given | here._asdict())
         return made
     except ValueError as error:
         if isinstance(error, FeedStopped):
             raise
         raise FeedError(str(error)) from None
+
+
+def _shuffle_buffer(shuffle: int | bool) -> int:
+    """Return the samples from which the next one is drawn; 0: samples keep their order. Raises TypeError, ValueError."""
+    if isinstance(shuffle, bool):
+        return _SHUFFLE if shuffle else 0
+    try:
+        return whole("shuffle", shuffle, 0)
+    except (TypeError, ValueError) as error:
+        reason = f"shuffle is {shuffle!r}; it must be True, False, or the size of the shuffle buffer in samples"
+        raise type(error)(reason) from None
 
 
 def _place(rank: int | None, world_size: int | None) -> RankPlace:
@@ -262,7 +274,7 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     ledger = None if source.ledger is None else os.fspath(source.ledger)
     own = replace(options, ledger=ledger, where=source.where, fields=_named(fields))
     columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    made = FeedSource.of(columns, source.transform or _rgb, source.tokenizer, own, options.max_pixels)
+    made = FeedSource.of(columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels)
     catalog = made.catalog
     named = [shards] if isinstance(shards, str | os.PathLike) else shards
     try:
@@ -294,13 +306,6 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
     }
     mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
     return _Opened(data, mixed, made, identity)
-
-
-def _rgb(image: Any) -> Any:
-    """Return an RGB array (height, width, 3) of uint8."""
-    from wdsflow.stages.imaging.resample import to_array
-
-    return to_array(image.convert("RGB"))
 
 
 def _check_together(opened: Sequence[_Opened]) -> None:

@@ -28,8 +28,11 @@ def shares_of(rates: Counts, first: int) -> Counts:
     """Return how many of the ``first`` items of a merged order come from each stream.
 
     Stream i has ``rates[i]`` items in a unit of time: its item j (from 0) comes at (j + 1/2) / rates[i], equal times in
-    the order of streams. So n streams are never more than (n + 1) / 2 items away from their shares. Whole numbers only:
-    the same on every machine. Times closer than 2**-30 count as equal.
+    the order of streams. Whole numbers only: the same on every machine. Times closer than 2**-30 count as equal.
+
+    Of n streams, one of share w is never more than 1/2 + w * (n - 2) / 2 items away from its share. For at time t each
+    stream is at most 1/2 from t * rate: by e, say. All have then given t * sum(rates) + sum(e) items, of which w is
+    w * sum(e) more than t * rate: the stream is e - w * sum(e) = (1 - w) * e - w * (the others' e) away from its share.
     """
     total = int(rates.sum())
     # By then at least ``first`` minus one per stream have come, or at most ``first`` plus one per stream.
@@ -169,6 +172,12 @@ class Balanced(Schedule):
     def lane_length(self, epoch: int, part: Part) -> int:
         """Return the samples of the lane that a part belongs to."""
         return int(self._dealt(part.source, epoch, part.turn)[1][part.lane])
+
+    def first_pass(self, epoch: int) -> Iterator[Part]:
+        """Yield all lanes of the first pass over each source, whole: the same on all ranks."""
+        for source in range(len(self.sources)):
+            for lane, length in enumerate(self._dealt(source, epoch, 0)[1].tolist()):
+                yield Part(source, 0, lane, 0, length)
 
     def steps(self, epoch: int, start: int) -> Iterator[Step]:
         """Yield the steps of this rank from a position on."""

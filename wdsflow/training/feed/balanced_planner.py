@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from wdsflow.training.sample_tasks import Chunk, LaneTask
 from wdsflow.training.stalls.loss_tally import REPEATED, FeedLoss, LossTally
@@ -9,10 +10,10 @@ from wdsflow.training.workers.sample_work import MadeSample
 
 from .balanced import Balanced, Part, Step
 from .batch_planner import Cut, EpochPosition, Losses, StarvedError
+from .first_valid import FirstValid
 from .lanes import Lane
 
 _IDLE: tuple[LaneTask, ...] = ()
-_SPARE = 8  # samples that can take the place of lost ones
 _AT_ONCE = 1000  # positions that are planned together
 
 
@@ -27,6 +28,11 @@ class _Batch:
         self.lost = 0  # samples, and positions of which the shard has none
         self.open = step.size
 
+    @property
+    def complete(self) -> bool:
+        """Whether all its samples are made or lost."""
+        return not self.open
+
     def good(self) -> list[tuple[LaneTask, MadeSample]]:
         """Return the samples that are made so far, with their tasks."""
         pairs = zip(self.tasks, self.made, strict=True)
@@ -36,8 +42,11 @@ class _Batch:
 class BalancedPlanner:
     """Hands out chunks in the order of a ``Balanced`` schedule, and cuts its steps. Used by one thread.
 
-    A lost sample keeps its position, so that other ranks need not know of it; another sample of the last batches takes
-    its place and is noted as repeated.
+    A lost sample keeps its position, so that other ranks need not know of it. The first sample of the next batch that
+    has one takes its place, and is noted as repeated: within a batch no sample is there twice, which losses that compare
+    the samples of a batch would take for a pair of different ones. At the end of the epoch another sample of the same
+    batch takes it, and if there is none, the first valid ones of the epoch. So what takes its place does not depend on
+    where a run was resumed.
 
     Args:
         schedule: the order.
@@ -75,17 +84,21 @@ class BalancedPlanner:
         self._batches: deque[_Batch] = deque()
         self._drawing: deque[_Batch] = deque()  # those of them with positions that are not drawn yet
         self._lanes: dict[tuple[int, int, int], tuple[Lane, int]] = {}  # with the position of the next sample
-        self._sent: deque[list[tuple[_Batch, int]]] = deque()  # where the results of each chunk go
-        self._spare: deque[tuple[LaneTask, MadeSample]] = deque(maxlen=_SPARE)
+        # Where the results of each chunk go; None: to the search for the first valid samples of the epoch.
+        self._sent: deque[list[tuple[_Batch, int]] | None] = deque()
         self._drawn = 0  # positions that are drawn, are not lost, and not in a batch yet
         self._held = 0
         self._losses = Losses(tally, most_lost, idle)
+        self._first_valid = FirstValid(schedule, epoch, lane, Losses(tally, most_lost, idle))
+        self._first_needed = 0  # samples of it that the first batch waits for
+        self._all_planned = False
         self._plan()
 
     def close(self) -> None:
         """Let all lanes stop reading ahead."""
         for lane, _ in self._lanes.values():
             lane.close()
+        self._first_valid.close()
 
     @property
     def finished(self) -> bool:
@@ -95,15 +108,18 @@ class BalancedPlanner:
     def chunks(self) -> Iterator[Chunk]:
         """Yield the next chunks; an empty one if enough samples are in progress."""
         while not self.finished:
-            wanted = self._batches[0].step.size + self._ahead - self._drawn
-            tasks = self._draw(min(wanted, self._chunk)) if wanted > 0 else []
+            tasks = self._draw_ahead() or self._search()
             yield Chunk(-1, tasks or _IDLE)
 
     def take(self, chunk: Chunk, results: Sequence[MadeSample | FeedLoss]) -> None:
         """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
         if not chunk.tasks:
             return
-        for task, (batch, at), result in zip(chunk.tasks, self._sent.popleft(), results, strict=True):
+        positions = self._sent.popleft()
+        if positions is None:
+            self._first_valid.take(chunk.tasks, results)
+            return
+        for task, (batch, at), result in zip(chunk.tasks, positions, results, strict=True):
             self._held -= task.ref.held
             batch.open -= 1
             if isinstance(result, FeedLoss):
@@ -116,7 +132,7 @@ class BalancedPlanner:
 
     def cut(self) -> Cut | None:
         """Return the next batch if it is complete. Raises StarvedError if no sample of the epoch can be used."""
-        if not self._batches or self._batches[0].open:
+        if not self._batches or not self._batches[0].complete:
             return None
         batch = self._batches[0]
         if not self._fill(batch):
@@ -124,19 +140,15 @@ class BalancedPlanner:
         self._batches.popleft()
         self._plan()
         good = batch.good()
-        self._spare.extend(good[:_SPARE])
         after = EpochPosition(batch.number + 1, samples=batch.step.stop)
         return Cut(batch.number, [made for _, made in good], [task for task, _ in good], after)
 
     def _fill(self, batch: _Batch) -> bool:
-        """Put samples of the last batches, or else of this one, in the place of lost ones; return whether there is any."""
+        """Put other samples in the place of lost ones; return False while these are not known."""
         good = batch.good()
         if batch.lost:
-            others = [*self._spare, *good] or [each for later in self._batches for each in later.good()]
+            others = self._others(batch)
             if not others:
-                self._plan()
-                if not any(each.open or each.undrawn for each in self._batches):
-                    raise StarvedError(-1, 0, self._losses.in_a_row)
                 return False
             lost = [at for at, made in enumerate(batch.made) if made is None]
             for number, at in enumerate(lost):
@@ -148,6 +160,30 @@ class BalancedPlanner:
             self._tally.noted[REPEATED] += repeated
         return True
 
+    def _others(self, batch: _Batch) -> list[tuple[LaneTask, MadeSample]]:
+        """Return what takes the place of the lost samples of the first batch; none while that is not known.
+
+        Raises StarvedError if no sample of the epoch can be used.
+        """
+        for later in islice(self._batches, 1, None):
+            following = later.good()[: batch.lost]
+            if len(following) == batch.lost or (following and later.complete):
+                return following
+            if not later.complete:
+                return []
+        if not self._all_planned:
+            self._plan()
+            return []
+        if good := batch.good():
+            return good
+        self._first_needed = batch.lost
+        first = self._first_valid
+        if len(first.samples) < batch.lost and not first.exhausted:
+            return []
+        if not first.samples:
+            raise StarvedError(-1, 0, self._losses.in_a_row)
+        return first.samples[: batch.lost]
+
     def _plan(self) -> None:
         """Plan steps until the next samples to draw are known."""
         while self._drawing and not self._drawing[0].undrawn:
@@ -158,12 +194,27 @@ class BalancedPlanner:
         ):
             step = next(self._steps, None)
             if step is None:
+                self._all_planned = True
                 return
             batch = _Batch(self._planned, step)
             self._batches.append(batch)
             self._drawing.append(batch)
             self._planned += 1
             planned += step.size
+
+    def _search(self) -> list[LaneTask]:
+        """Draw samples from the beginning of the epoch, if the first batch needs some."""
+        if len(self._first_valid.samples) >= self._first_needed:
+            return []
+        tasks = self._first_valid.draw(self._chunk)
+        if tasks:
+            self._sent.append(None)
+        return tasks
+
+    def _draw_ahead(self) -> list[LaneTask]:
+        """Draw the next positions, unless enough samples are in progress."""
+        wanted = self._batches[0].step.size + self._ahead - self._drawn
+        return self._draw(min(wanted, self._chunk)) if wanted > 0 else []
 
     def _draw(self, count: int) -> list[LaneTask]:
         """Draw the next positions. One for which the shard has no sample is lost at once."""

@@ -24,10 +24,11 @@ from wdsflow.training.workers.chunk_engines import Threads
 from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.sample_work import Files, MixedWork, SampleWork
 
+from .assembler import Assembler
 from .balanced import Balanced, Part
 from .balanced_planner import BalancedPlanner
 from .batch_planner import EpochPosition, Planner
-from .epoch_run import Assembler, EpochRun
+from .epoch_run import EpochRun
 from .lanes import Lane, LanePosition
 from .sample_catalog import Catalog
 from .schedule import Schedule

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .epoch_run import uses_cuda
+from .batch_pool import uses_cuda
 
 _WARM = 2  # batches that are not counted, at the beginning of each part
 _KEPT = 4  # batches that are given again

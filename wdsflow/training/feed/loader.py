@@ -1,17 +1,18 @@
 """The loader that training iterates over: batches, their number, and a state to resume from. Imports torch."""
 
+import inspect
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import torch
 
-from wdsflow.training.feed_options import DecoderError, FeedError, FeedStopped, SampleError, whole
-from wdsflow.training.ranks import cores_for_rank, place, talks
+from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError, whole
+from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
@@ -20,7 +21,10 @@ from wdsflow.training.workers.decoders import kill_decoders
 
 from .balanced import Balanced
 from .batch_planner import EpochPosition, StarvedError
-from .epoch_run import EpochCounter, EpochRun, Ready
+from .callers import check_caller, check_process
+from .epoch_batches import EpochBatches
+from .epoch_counter import EpochCounter
+from .epoch_run import EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .headspace import Headspace, measured
 from .lanes import LanePosition
@@ -61,6 +65,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self.again: Callable[[], Loader] | None = None  # makes this feed in another process
         self._before = self.tally
         self._run: EpochRun | None = None
+        self._last_given = False  # the last batch of the current pass
         self._base_seed: int | None = None
         self._resumed: State | None = None
         self._state: State | None = None
@@ -85,9 +90,36 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             raise TypeError("the number of batches is unknown: set val_num_samples")
         return self.num_batches
 
-    def __iter__(self) -> Iterator[Any]:
+    def __repr__(self) -> str:
+        """Return what an epoch has, and how far this one is: ``given`` counts samples of all ranks."""
+        recipe, schedule, state = self._recipe, self._recipe.schedule, self.state_dict()
+        whole_step = self.batch_size * recipe.place.world_size
+        shuffle = self._identity["shuffle"]
+        if not isinstance(shuffle, int):  # the buffers of OpenCLIP's loader
+            shuffle = recipe.shuffle.samples if recipe.shuffle else 0
+        facts: dict[str, object] = {
+            "samples": schedule.num_samples,
+            "shards": schedule.shards,
+            "batch_size": self.batch_size,
+            "batches": self.num_batches,
+            **recipe.place._asdict(),
+            "schedule": schedule.name,
+        }
+        if isinstance(schedule, Balanced) and len(schedule.sources) > 1:
+            facts["weights"] = [source.weight for source in schedule.sources]
+        facts |= {
+            "shuffle": shuffle,
+            "seed": recipe.seed,
+            "fields": recipe.sources[0].columns.fields,
+            "epoch": state["epoch"],
+            "given": state["samples"] if "samples" in state else state["batch"] * whole_step,
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in facts.items())})"
+
+    def __iter__(self) -> EpochBatches:
         """Begin the next epoch, or the rest of one if a state has been loaded."""
-        return self._batches(*self._begin())
+        check_caller(inspect.currentframe())
+        return EpochBatches(self._batches(*self._begin()), lambda: self._last_given)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy or pickle the feed: it is made again, and continues after the last yielded batch."""
@@ -166,25 +198,12 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._watchdog.stop()
         self._feed.close()
 
-    def _check_process(self) -> None:
-        """Raise FeedError if this process would get samples that others get too."""
-        worker, made = torch.utils.data.get_worker_info(), self._recipe.place
-        if worker is not None and worker.num_workers > 1:
-            raise FeedError(
-                f"each of {worker.num_workers} workers of a DataLoader would give all samples; the feed has decoders of "
-                "its own: DataLoader(feed, batch_size=None, num_workers=0)"
-            )
-        if self._recipe.found and talks() and (here := place()) != made:
-            raise FeedError(
-                f"the feed was made for rank {made.rank} of {made.world_size}, before torch.distributed was set up; this is "
-                f"rank {here.rank} of {here.world_size}. Make it afterwards (with Lightning, in train_dataloader()), or give rank= and world_size="
-            )
-
     def _begin(self) -> tuple[EpochRun, int]:
-        self._check_process()
+        check_process(self._recipe.place, found=self._recipe.found)
         if self._run is not None:
             self._run.close()
         epoch = self._running = self._epochs.begin()
+        self._last_given = False
         self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is requested
         if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds derive from it
             self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
@@ -200,7 +219,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             raise self._placed(error) from error.__cause__
         return self._run, epoch
 
-    def _batches(self, run: EpochRun, epoch: int) -> Iterator[Any]:
+    def _batches(self, run: EpochRun, epoch: int) -> Generator[Any, None, None]:
         # set_epoch or load_state_dict after iter(), as in a hook of Lightning
         if run is self._run and (self._epochs.asked or run.stopped):
             run, epoch = self._begin()
@@ -212,12 +231,14 @@ class Loader(torch.utils.data.IterableDataset[Any]):
                 any_batch = True
                 self._state = self._position(epoch, ready.after)
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
-                if self._epochs.give(last=ready.number + 1 == self.num_batches):
+                self._last_given = ready.number + 1 == self.num_batches
+                if self._epochs.give(last=self._last_given):
                     self._resumed = None  # resume only once
                 batch = ready.batch
                 del ready  # only training references the batch now
                 yield batch
                 del batch
+            self._last_given = True
             self._progress.end(self.tally, self.waited)
             self._end_epoch(epoch)
             if not self._recipe.trains and not any_batch:

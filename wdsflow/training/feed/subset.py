@@ -141,8 +141,6 @@ def scan_kept(
     options: FeedOptions,
     data: str,
     progress: Progress | None,
-    *,
-    dry_run: bool = False,
 ) -> tuple[list[ShardEvidence], str]:
     """Scan the kept samples of some shards; return the evidence of the shards that have any, and a line on the share.
 
@@ -153,31 +151,29 @@ def scan_kept(
         options: settings of the feed, with ``ledger`` and ``where``.
         data: the shards as the user named them.
         progress: called after each shard.
-        dry_run: whether fixes include a dry run.
 
     Raises:
         SubsetError: a ledger does not match its shard, or nothing is kept (NothingKept).
     """
-    flags = ["--dry-run"] if dry_run else []
     try:
         ledger = _ledger(options)
         shards = {shard.url: shard for shard in ledger.shards(list(every) if ledger.compares else list(some))}
         samples = ledger.samples(some)
     except (LedgerError, SourceError) as error:
-        raise _explained(error, options, data, *flags) from None
+        raise _explained(error, options, data) from None
     found = scan_shards(some, asked, progress=progress, how=[_KeptScan(shards[url]) for url in some])
     for shard in found:
         if shard.error == _LEDGER:
             lacks, what = shard.error_fix, shard.error_detail
-            raise _explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data, *flags)
+            raise _explained(MissingScore(lacks, what) if lacks else LedgerError(what), options, data)
     left = [shard for shard in found if shard.error is not None or shard.members]
     if not left:
         raise _nothing_kept(options, data, samples, len(some))
     return left, kept_text(sum(shard.samples for shard in left), samples, len(left), len(some))
 
 
-def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str) -> list[str]:
-    """Return fixes for a ledger that cannot be used; each line ends with a command. ``flags``: further ones."""
+def subset_fixes(options: FeedOptions, data: str, error: Exception) -> list[str]:
+    """Return fixes for a ledger that cannot be used; each line ends with a command."""
     if options.ledger is None or options.where is None or not isinstance(error, LedgerError):
         return []
     urls = _urls(data)
@@ -185,7 +181,7 @@ def subset_fixes(options: FeedOptions, data: str, error: Exception, *flags: str)
         return [f"to write the samples that it keeps: {_cut(options, urls)}"]
     score, new = measure_command(urls, options.ledger, options.where)
     lacks = getattr(error, "call", "") or "what it needs"
-    return [f"to compute {lacks}: {score}", f"then: {command(options, *flags, ledger=str(new))}"]
+    return [f"to compute {lacks}: {score}", f"then: {command(options, ledger=str(new))}"]
 
 
 def to_see_terms(options: FeedOptions, data: str) -> str:
@@ -210,8 +206,8 @@ def _ledger(options: FeedOptions) -> LedgerSubset:
     return LedgerSubset.of(options.ledger, options.where)
 
 
-def _explained(error: Exception, options: FeedOptions, data: str, *flags: str) -> SubsetError:
-    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error, *flags)]))
+def _explained(error: Exception, options: FeedOptions, data: str) -> SubsetError:
+    return SubsetError("\n  ".join([str(error), *subset_fixes(options, data, error)]))
 
 
 def _nothing_kept(options: FeedOptions, data: str, samples: int, shards: int) -> NothingKept:

@@ -89,33 +89,31 @@ def preflight(
         options: settings of the feed.
         world_size: ranks that will train.
         progress: called with the number and the name of the shards; its result is called after each shard.
-        dry_run: the reports will be shown, so the lines omit the command for them.
+        dry_run: the reports will be shown, so the lines omit the command for them; commands only check the shards, too.
 
     Returns:
         None if the command trains on no shards, or if open_clip_train itself refuses it.
     """
-    options = replace(options or FeedOptions(), argv=tuple(argv))
+    options = replace(options or FeedOptions(), argv=tuple(argv), dry_run=dry_run)
     try:
         arguments = parse_arguments(argv, world_size=world_size)
     except ArgumentsError:
         return None
     if not _reads_shards(arguments):
         return None
-    result = _look(arguments, options, progress, dry_run=dry_run)
+    result = _look(arguments, options, progress)
     if arguments.val_data and not result.refused:
         # Evaluation comes after an epoch of training: too late to report this error.
         shards = replace(arguments, train_data=arguments.val_data, dataset_resampled=False)
         if _reads_shards(shards):
-            other = _look(shards, options, progress, dry_run=dry_run, trains=False)
+            other = _look(shards, options, progress, trains=False)
             mine = [_refused(each, other.why) for each in result.reports] if other.refused else result.reports
             reports = (*mine, *other.reports)
             result = Preflight((*result.lines, *other.lines), other.refused, other.nothing_read, reports)
     return result
 
 
-def _look(
-    arguments: Arguments, options: FeedOptions, progress: Found | None, *, dry_run: bool, trains: bool = True
-) -> Preflight:
+def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *, trains: bool = True) -> Preflight:
     """Check the shards that ``arguments.train_data`` names."""
     started, title = time.perf_counter(), "preflight" if trains else "preflight of --val-data"
 
@@ -130,7 +128,7 @@ def _look(
         return refusal(escape(str(error)), *([f"  {escape(error.hint)}"] if error.hint else []))
     begun = start(replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None)
     if trains and begun.crash is not None and begun.crash_kind == "weights":
-        drawn = command(_with(options, ("--dataset-resampled",)), *(["--dry-run"] if dry_run else []))
+        drawn = command(_with(options, ("--dataset-resampled",)))
         return refusal(
             begun.crash.partition(": ")[2], *([] if arguments.dataset_resampled else [f"  with it: {drawn}"])
         )
@@ -144,7 +142,7 @@ def _look(
     else:
         try:
             data = arguments.train_data
-            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, report, dry_run=dry_run)
+            shards, subset = scan_kept(expansion.urls, urls, asked, options, data, report)
         except SubsetError as error:
             return refusal(str(error), nothing_read=not isinstance(error, NothingKept))
     if text := no_verdict_text(shards):
@@ -156,7 +154,7 @@ def _look(
     whole_run = whole and trains and not (subset and arguments.train_data_upsampling_factors)
     context = _judge(evidence, arguments, options, captions, whole=whole_run, sidecars=not subset)
     head = f"{title}: {how_many(len(shards), 'shard')}{'' if whole else f' of {len(expansion.urls):,}'}"
-    result = _result(context, options, captions, head, time.perf_counter() - started, dry_run=dry_run, subset=subset)
+    result = _result(context, options, captions, head, time.perf_counter() - started, subset)
     return replace(result, lines=(f"{title}: {subset}", *result.lines)) if subset else result
 
 
@@ -213,7 +211,7 @@ def _judge(
 
 
 def _result(
-    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, *, dry_run: bool, subset: str
+    context: Context, options: FeedOptions, captions: Captions, head: str, seconds: float, subset: str
 ) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
@@ -230,7 +228,7 @@ def _result(
     summary = f"{head}, {how_many(verdict.samples, 'sample')}, {verdict.usable:,} usable, {seconds:.1f} s"
     if not fatal and not wrong:
         found = f"; {totals(group(findings))}" if findings else ""
-        others = f"{found}, see: {command(options, '--dry-run')}" if found and not dry_run else found
+        others = f"{found}, see: {command(options, '--dry-run')}" if found and not options.dry_run else found
         return Preflight((summary + others,), reports=(report,))
     lines = [summary, *([wrong] if wrong else [])]
     lines += [f"{finding.severity} {finding.code}: {finding.message}" for finding in fatal[:_SHOWN]]
@@ -238,8 +236,9 @@ def _result(
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
     fixes = _fixes(context, options, findings, peeked)
-    fixes += [] if dry_run else [f"full report: {command(options, '--dry-run')}"]
-    fixes += [f"to train without this check: {command(options, '--no-preflight')}"]
+    if not options.dry_run:
+        fixes.append(f"full report: {command(options, '--dry-run')}")
+        fixes.append(f"to train without this check: {command(options, '--no-preflight')}")
     why = wrong or (f"{subset}: {fatal[0].message}" if subset else fatal[0].message)
     printed = (*lines, *(f"  {fix}" for fix in fixes))
     return Preflight(printed, refused=True, reports=(_refused(report, why),), why=f"{head}: {why}")

@@ -13,6 +13,7 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
 from wdsflow.stages.imaging.decoders import Mode
 
+from .result_faults import fault_of
 from .transforms import RandomCrop, Whole, recognise
 
 if TYPE_CHECKING:
@@ -56,16 +57,25 @@ def image_work(
     return ImageWork(decode, preprocess if transform is None else None, transform)
 
 
+def as_rgb(image: Any) -> NDArray[np.uint8]:
+    """Return a PIL image as an RGB array (height, width, 3): the preprocessing of a feed that is given none."""
+    from wdsflow.stages.imaging.resample import to_array
+
+    return to_array(image.convert("RGB"))
+
+
 class ImageWork:
     """Decodes and preprocesses images individually, and joins them into batches. Picklable.
 
     ``known``: the preprocessing is one of OpenCLIP's. It then runs in several threads at once, with its own random
     generator for each image. ``shape``: (3, height, width) of the results, None if unknown in advance.
+    ``keeps_size``: the user gave no preprocessing, and images stay as large as they are.
     """
 
     def __init__(self, decode: Decode, preprocess: Preprocess | None, transform: Whole | RandomCrop | None) -> None:
         self._decode, self._preprocess, self._transform = decode, preprocess, transform
         self.known = transform is not None
+        self.keeps_size = preprocess is as_rgb
         self.shape: tuple[int, int, int] | None = None if transform is None else (3, *transform.size)
 
     def limit(self, budget: int) -> None:
@@ -94,7 +104,7 @@ class ImageWork:
         A known transform draws as after ``torch.manual_seed(seed)``; otherwise the global generators of Python, numpy
         and torch are seeded. ``hold`` returns a context for a number of bytes, the most that the image takes until it
         is small. Raises Dropped and StageError for faults of the image, TransformError if the user's preprocessing
-        raises, or returns None or NaN.
+        raises, or returns None, or numbers that are NaN or infinite.
         """
         if hold is None:
             return self._run(data, seed, None)
@@ -137,9 +147,7 @@ class ImageWork:
             raise
         except BaseException as error:  # noqa: BLE001 - SystemExit, too; the caller raises from it
             return None, f"raised {type(error).__name__}: {error}", error
-        array = as_array(made)
-        nan = array is not None and array.dtype.kind == "f" and np.isnan(array).any()
-        return made, "returned None" if made is None else "returned numbers that are NaN" if nan else "", None
+        return made, fault_of(made), None
 
     def collate(self, items: Sequence[Any], out: "torch.Tensor | None" = None) -> Any:
         """Join results of ``run`` into a batch: normalised floats (n, 3, height, width), in ``out`` if given.
@@ -182,7 +190,8 @@ def as_tensor(item: object) -> Any:
     import torch
 
     if isinstance(item, np.ndarray) and item.dtype.kind in "biuf":
-        return torch.as_tensor(item)
+        # A tensor of memory that cannot be written, such as that of a PIL image, would make torch warn.
+        return torch.as_tensor(item if item.flags.writeable else item.copy())
     return item
 
 

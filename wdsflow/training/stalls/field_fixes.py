@@ -11,7 +11,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
-from wdsflow.text.words import how_many
+from wdsflow.text.words import how_many, listed
 from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
@@ -20,8 +20,12 @@ from wdsflow.training.sample_tasks import LaneTask, Reading
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
+_NOT_FLAGS = frozenset({"allow_pipe", "argv", "dry_run"})  # options of the feed that are no flags of the command
 _OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
+_MOST_NAMES = 12  # names of json that are listed
+_MOST = 8  # samples that are listed
+_SHOWN = 3  # decoders and readers, and functions of a stack
 
 
 def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
@@ -45,14 +49,14 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
         return _call(options, values)
     if not options.argv:
         return _settings(values)
-    words = list(flags)
+    words = list(dict.fromkeys(["--dry-run", *flags] if options.dry_run else flags))
     for name, value in values.items():
-        if name not in {"allow_pipe", "argv"}:
+        if name not in _NOT_FLAGS:
             words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
     argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
-    launcher = as_first if "--dry-run" in flags else launcher_words()
+    launcher = as_first if "--dry-run" in words else launcher_words()
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
 
 
@@ -152,8 +156,15 @@ def likely_image(names: Sequence[str]) -> str:
     return _likeliest(names, IMAGES)
 
 
+def asked_captions(options: FeedOptions) -> Captions | None:
+    """Return where the captions of a run are looked for; None if it takes none."""
+    if options.fields:
+        return parse_fields(options.fields).captions
+    return parse_captions(options.caption or "txt")
+
+
 def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
-    """Return the problem if none of the JSON names for captions has text, "" if one has."""
+    """Return the problem if none of the JSON names for captions has text, with the names that are there; "" if one has."""
     held = json_names(peeked)
     looked = [name for source in captions.sources if not isinstance(source, str) for name in source.json_text_key]
     for name in looked:
@@ -162,16 +173,24 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
         if found is not None and (found.strings or name != top or found.count > found.strings):
             return ""  # a nested name, or a list, may hold captions
     samples = sum(shard.samples for shard in peeked)
-    return f"no json of {samples:,} checked samples has {' or '.join(escape(name, 60) for name in looked)}"
+    problem = f"no json of {samples:,} checked samples has {' or '.join(escape(name, 60) for name in looked)}"
+    with_text = {name: key.strings for name, key in held.items() if key.strings}
+    if with_text:
+        return f"{problem}; it has text in {_most_frequent(with_text)}"
+    without_text = {name: key.count for name, key in held.items()}
+    return f"{problem}; it has {_most_frequent(without_text)}, without text" if without_text else problem
+
+
+def _most_frequent(counts: Mapping[str, int]) -> str:
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    shown = [escape(name, 40) for name in names[:_MOST_NAMES]]
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return listed([*shown, *more])
 
 
 def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
     ranked = [(known.index(last), name) for name in names if (last := name.rpartition(".")[2]) in known]
     return min(ranked)[1] if ranked else ""
-
-
-_MOST = 8  # samples that are listed
-_SHOWN = 3  # decoders and readers, and functions of a stack
 
 
 class BusyWith(NamedTuple):

@@ -21,7 +21,7 @@ from wdsflow.training.feed_options import FeedOptions, FeedStopped
 from wdsflow.training.sample_tasks import Reading
 from wdsflow.training.stalls.field_fixes import BusyWith, hanging, hanging_fixes, inspect
 
-from .field_fixes import argument, caption_fixes, command, image_fixes
+from .field_fixes import argument, asked_captions, caption_fixes, command, image_fixes, wrong_names
 from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, LossReason, LossTally
 
 _PEEK_SECONDS = 1.5
@@ -105,14 +105,16 @@ def stall_message(
     tally = tally.copy()  # another thread writes it
     who = rank_name(rank, world_size) + (f", worker {lane.lane}" if lane is not None else "")
     happened = f"{what}." if what else _what(lane, waited, lost_in_a_row)
-    lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally)), "To fix it:"]
+    lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally))]
     options = options or FeedOptions()
     if busy or reading:
         slow = () if any(each.stopped for each in busy) else _longer(options)
         fixes = [*hanging_fixes(busy, reading, options), *slow]
     else:
-        fixes = list(_fixes(tally, lane, options, data, waited=waited))
-    return "\n".join([*lines, *(f"  {fix}" for fix in dict.fromkeys(fixes))])
+        names = _names_in_json(tally, options)
+        lines += [f"{_capitalised(names.wrong)}."] if names.wrong else []
+        fixes = list(_fixes(tally, lane, options, data, names, waited=waited))
+    return "\n".join([*lines, "To fix it:", *(f"  {fix}" for fix in dict.fromkeys(fixes))])
 
 
 def rank_name(rank: int, world_size: int) -> str:
@@ -170,14 +172,62 @@ def _where(tally: LossTally) -> Iterator[str]:
         yield f"and {how_many(len(damage) - _MOST_SHOWN + 1, 'more shard')}"
 
 
+class _NamesInJson(NamedTuple):
+    """What the json of some samples has, if captions are or may be in it.
+
+    ``member``: of the json; "" if there is none. ``wrong``: the problem if it has none of the names that are asked for.
+    """
+
+    member: str = ""
+    shard: str = ""
+    peeked: Sequence[ShardEvidence] = ()
+    wrong: str = ""
+
+
+def _names_in_json(tally: LossTally, options: FeedOptions) -> _NamesInJson:
+    """Read the json of a shard if many samples have no caption."""
+    lacking = [reason.first for reason in _frequent(tally) if reason.first.reason in _NO_CAPTION]
+    captions = asked_captions(options)
+    if not lacking or captions is None:
+        return _NamesInJson()
+    asked = [source.source for source in captions.sources if not isinstance(source, str)]
+    names = _fields(tally)
+    member = next((name for name in (*asked, *_JSON) if name in names or name in asked), "")
+    if not member:
+        return _NamesInJson()
+    evidence = peek(lacking[0].shard, member, allow_pipe=False)
+    peeked = [evidence] if evidence is not None else []
+    wrong = wrong_names(captions, peeked) if member in asked and peeked else ""
+    return _NamesInJson(member, lacking[0].shard, peeked, wrong)
+
+
+def _frequent(tally: LossTally) -> list[LossReason]:
+    """Return the reasons for so many losses that they need a fix."""
+    return [reason for reason in tally.reasons if reason.count >= _MUCH * tally.seen]
+
+
+def _fields(tally: LossTally) -> list[str]:
+    """Return the fields of samples that lacked one, the most frequent first."""
+    return list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _fixes(
-    tally: LossTally, lane: LaneFacts | None, options: FeedOptions, data: str, *, waited: float | None
+    tally: LossTally,
+    lane: LaneFacts | None,
+    options: FeedOptions,
+    data: str,
+    json: _NamesInJson,
+    *,
+    waited: float | None,
 ) -> Iterator[str]:
-    much = [reason for reason in tally.reasons if reason.count >= _MUCH * tally.seen]
+    much, names = _frequent(tally), _fields(tally)
     slugs = {reason.first.reason for reason in much}
-    names = list(dict.fromkeys(name for fields, _ in tally.fields.most_common() for name in fields))
     if slugs & _NO_CAPTION:
-        yield from _caption_fixes(names, much, options)
+        yield from _caption_fixes(names, json, options)
     if slugs & _NO_IMAGE:
         yield from image_fixes(options, names)
     missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
@@ -189,6 +239,10 @@ def _fixes(
     yield from _damage_fixes(list(tally.damage.values()))
     if waited is not None and not much and not _starves(lane):
         yield from _longer(options)
+    if json.wrong:
+        # validate judges captions in txt: its report would say that such shards train.
+        yield f"to see the json of a sample: {inspect(json.shard)}"
+        return
     shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
     urls = data if data and (missing or not shard) else shard
     if urls:
@@ -216,19 +270,15 @@ def _longer(options: FeedOptions) -> Iterator[str]:
     yield f"if data is only slow, wait longer: {command(options, stall_after=longer)}"
 
 
-def _caption_fixes(names: Sequence[str], much: Sequence[LossReason], options: FeedOptions) -> Iterator[str]:
-    looked_at = [part.partition(":")[0] for part in (options.caption or "").split("|") if ":" in part]
-    json = next((name for name in (*looked_at, *_JSON) if name in names or name in looked_at), None)
-    if json is not None:
-        shard = next(reason.first.shard for reason in much if reason.first.reason in _NO_CAPTION)
-        peeked = peek(shard, json, allow_pipe=False)
-        there = names if json in names else [json, *names]
-        found = list(caption_fixes(options, there, [peeked] if peeked is not None else []))
-        yield from found
-        if not any(f"{json}:" in fix for fix in found):
-            yield f"captions may be in {json}; to see the name: {inspect(shard)}"
-    else:
+def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOptions) -> Iterator[str]:
+    if not json.member:
         yield from caption_fixes(options, names, [])
+        return
+    present = names if json.member in names else [json.member, *names]
+    fixes = list(caption_fixes(options, present, json.peeked))
+    yield from fixes
+    if not json.wrong and not any(f"{json.member}:" in fix for fix in fixes):
+        yield f"captions may be in {json.member}; to see the name: {inspect(json.shard)}"
 
 
 def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:

@@ -1,0 +1,65 @@
+"""Which epoch the next iteration over a loader begins."""
+
+import logging
+
+from wdsflow.training.stalls.loss_tally import say
+
+_MOST_LOOKS = 2  # iterations in a row that ended after one batch
+_COUNTS = 2  # batches from which on an iteration is not a look
+
+
+class EpochCounter:
+    """Counts the epochs of one loader. Without ``advances``, as for evaluation, the epoch changes only on request.
+
+    An iteration counts as an epoch once it yields its second or last batch. Before that it is a look, as by
+    ``next(iter(loader))``, and the next iteration begins the same epoch: not all ranks may have looked.
+    """
+
+    def __init__(self, epoch: int, *, advances: bool) -> None:
+        self.next = epoch
+        self.asked = False  # since an iteration began
+        self._advances = advances
+        self._epoch = epoch  # of the current iteration
+        self._given = 0  # its batches
+        self._counted = False  # as an epoch
+        self._read: set[int] = set()
+        self._looks = 0
+
+    def ask(self, epoch: int) -> None:
+        """Let the next iteration begin this epoch."""
+        self.next, self.asked = epoch, True
+
+    def resume(self, epoch: int, *, done: bool) -> None:
+        """Continue in an epoch of another process, or after it."""
+        self.next, self.asked, self._looks = epoch + done, False, 0
+        self._read = {epoch} if done else set()
+
+    def begin(self) -> int:
+        """Begin an iteration and return its epoch. Warns if the caller reads the same data again."""
+        asked, self.asked = self.asked, False
+        self._looks = 0 if self._counted or asked else self._looks + bool(self._given)
+        self._epoch, self._given, self._counted = self.next, 0, False
+        if self._advances and asked and self._epoch in self._read:
+            say(
+                logging.WARNING,
+                f"epoch {self._epoch} begins again, with the same batches: set_epoch({self._epoch}) was called after "
+                "this epoch had been read. Without set_epoch, each iteration begins the next epoch",
+            )
+        elif self._advances and self._looks == _MOST_LOOKS:
+            say(
+                logging.WARNING,
+                f"the last {_MOST_LOOKS} iterations ended after one batch; this one begins epoch {self._epoch} again, "
+                "with the same batch. Iterate over the loader once per epoch, or call set_epoch before each iteration",
+            )
+        return self._epoch
+
+    def give(self, *, last: bool) -> bool:
+        """Count a batch; return whether this batch makes the iteration count as an epoch."""
+        self._given += 1
+        if self._counted or not (last or self._given == _COUNTS):
+            return False
+        self._counted = True
+        self._read.add(self._epoch)
+        if self._advances and not self.asked:
+            self.next = self._epoch + 1
+        return True
