@@ -11,7 +11,6 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.scratch import scratch
-from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.text.options import keywords
 
 from .kept_shards import refuse_loss
@@ -19,6 +18,7 @@ from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
+from .pack_workers import PackWorkers
 from .read_rows import Rows
 from .row_sources import Input, inputs_of
 from .write_shard import PackJob, look_at, made_from, write_shard
@@ -63,12 +63,15 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
 def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
     """Read everything that decides what is written, and write nothing."""
-    with scratch(KIND) as folder, closing(Rows(inputs, limit, request, folder)) as rows:
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch(KIND))
+        workers = stack.enter_context(PackWorkers(request.jobs))
+        rows = stack.enter_context(closing(Rows(inputs, limit, request, folder, workers.start)))
         rows.read()
         shards: dict[int, PackedShard] = {}
         (folder / INSIDE).mkdir()
         jobs = rows.jobs(folder)
-        run_in_threads(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
+        workers.run(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
         report = rows.report()
         report.shards, report.dry_run = [shards[job.start] for job in jobs], True
         for row in _left_out_when_read(jobs, report):
@@ -87,7 +90,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         record.refuse_company()
         scratch_path = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch_path))
-        rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path)))
+        workers = stack.enter_context(PackWorkers(request.jobs))
+        rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path, workers.start)))
         rows.read()
         jobs = rows.jobs(folder)
         report = rows.report()
@@ -105,6 +109,7 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
             jobs=request.jobs,
             begin=request.begin,
             label=lambda job: str(job.target),
+            runner=workers.run,
         )
         report.listed = _list_left_out(folder / INSIDE / _LISTED, rows, jobs, report)
         record.finish()

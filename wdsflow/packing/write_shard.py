@@ -20,8 +20,8 @@ from .field_types import checked_text, field_by_type, is_media
 from .left_out import LeftOut, LeftOutRows
 from .media_files import FIRST, FileRef, MediaFiles, Opened
 from .pack_report import PackedShard
-from .plan import PackPlan, PlannedRow
 from .stored_bytes import StoredBytes
+from .stored_rows import PlannedRow, StoredRows
 from .unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
 
 _CODE = 1  # version of the result
@@ -37,12 +37,12 @@ OpenFile = Callable[[], Opened]
 
 @dataclass(frozen=True, eq=False)
 class PackJob:
-    """One shard: the rows of the plan from ``start`` up to ``end``, in order.
+    """One shard: the rows of the plan from ``start`` up to ``end``, in order. It can be sent to another process if it travels.
 
     ``listing``: the file for rows that are left out.
     """
 
-    plan: PackPlan
+    plan: StoredRows
     files: tuple[MediaFiles, ...]
     stored: StoredBytes
     start: int
@@ -53,6 +53,11 @@ class PackJob:
     def rows(self) -> Iterator[PlannedRow]:
         """Yield the rows."""
         return self.plan.planned(self.start, self.end)
+
+    @property
+    def travels(self) -> bool:
+        """Whether another process can write it."""
+        return all(files.travels for files in self.files)
 
     @property
     def is_remote(self) -> bool:
@@ -195,12 +200,18 @@ def _numbered(files: Contents) -> Iterator[tuple[str, Opened]]:
 
 
 def _members(row: PlannedRow, files: Contents) -> Iterator[bytes]:
-    """Yield the members of a sample."""
+    """Yield the members of a sample, in one piece if its files are small."""
+    parts: list[bytes] = []
     for name, opened in files:
-        yield header(f"{row.key}.{name}", opened.size)
-        yield opened.first
+        parts.append(header(f"{row.key}.{name}", opened.size))
+        parts.append(opened.first)
         if opened.rest is not None:
+            yield b"".join(parts)
+            parts = []
             yield from opened.rest
-        yield bytes(-opened.size % BLOCK)
+        parts.append(bytes(-opened.size % BLOCK))
     for name, text in row.texts:
-        yield member(f"{row.key}.{name}", text)
+        parts.append(header(f"{row.key}.{name}", len(text)))
+        parts.append(text)
+        parts.append(bytes(-len(text) % BLOCK))
+    yield b"".join(parts)
