@@ -24,10 +24,14 @@ MANY_ROWS = 2_000
 
 
 class PackWorkers:
-    """At most ``jobs`` threads and processes. Use as a context manager, which ends the processes."""
+    """At most ``jobs`` threads and processes. Use as a context manager, which ends the processes.
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
+    ``held``: descriptors of locks, which the processes hold, too: after ``kill -9`` of this process no other run begins
+    before they have ended.
+    """
+
+    def __init__(self, jobs: int, held: Sequence[int] = ()) -> None:
+        self._jobs, self._held = jobs, held
         self._workers: list[Worker] = []
         self._starting: list[Thread] = []
         # Who is free to write a shard: a process, or None for a thread of this one.
@@ -38,7 +42,7 @@ class PackWorkers:
         from wdsflow.engines.local import Worker
 
         for _ in range(min(self._jobs, usable_cores()) - 1):
-            worker = Worker(work_in_process)
+            worker = Worker(work_in_process, self._held)
             thread = Thread(target=self._prepare, args=(worker,), name="wdsflow-prepare", daemon=True)
             self._workers.append(worker)
             self._starting.append(thread)

@@ -63,9 +63,7 @@ class PackPlan:
         self._held: list[tuple[int, int, int, int]] = []
         self._keys: list[str] = []
         if self.shuffle is not None or self.may_repeat:
-            from wdsflow.tables import Tables
-
-            self._tables = self._stack.enter_context(Tables(self.scratch))
+            self._tables = self._stack.enter_context(_tables(self.scratch))
             columns = ", ".join(f"{name} UBIGINT" for name in _COLUMNS)
             self._tables.run(f"CREATE TABLE planned ({columns}, key VARCHAR)")
 
@@ -149,6 +147,12 @@ class PackPlan:
         """Close all files."""
         self.left_out.close()
         self._stack.close()
+
+
+def _tables(folder: Path) -> "Tables":
+    from wdsflow.tables import Tables
+
+    return Tables(folder)
 
 
 def _size_of(row: PlannedRow) -> int:

@@ -24,7 +24,6 @@ from .stored_bytes import StoredBytes
 from .stored_rows import File, PlannedRow
 from .unusable import Unusable
 from .write_shard import PackJob
-from .zip_files import ZipFiles
 
 _DIGITS = 5  # of the numbers in names, as in img2dataset
 _LONGEST_PATH = 4096  # characters; longer ones are no files, and are not kept
@@ -78,7 +77,9 @@ class Rows:
         files, jobs = tuple(self.files), []
         for number, (start, end) in enumerate(bounds):
             name = f"{number:0{digits}}.tar"
-            jobs.append(PackJob(self.plan.stored, files, self.stored, start, end, folder / name, listing_of(folder, name)))
+            jobs.append(
+                PackJob(self.plan.stored, files, self.stored, start, end, folder / name, listing_of(folder, name))
+            )
         return jobs
 
     def report(self) -> PackReport:
@@ -138,7 +139,8 @@ class Rows:
         self, number: int, row_number: int, row: TableRow, layout: TableLayout, files: MediaFiles
     ) -> PlannedRow:
         """Return what becomes of a row. Raises Unusable."""
-        key = numbered(self.plan.rows) if self.request.key is None else self._key(row_number, row, self.request.key)
+        column = self.request.key
+        key = numbered(self.plan.rows) if column is None else self._key(row_number, row, column)
         texts: list[tuple[str, bytes]] = []
         media = layout.files(row)
         caption = layout.caption_of(row)
@@ -147,13 +149,13 @@ class Rows:
         if facts := layout.json(row):
             texts.append(("json", facts))
         planned: list[File] = []
-        for column, file in media:
+        for file_column, file in media:
             try:
                 ref = self.stored.add(file) if isinstance(file, bytes) else files.find(file)
             except Unusable as error:
                 value = file if isinstance(file, str) and len(file) <= _LONGEST_PATH else ""
-                raise Unusable(error.reason, error.detail, column, value) from None
-            planned.append(("", column, ref))
+                raise Unusable(error.reason, error.detail, file_column, value) from None
+            planned.append(("", file_column, ref))
         return PlannedRow(number, row_number, key, planned, texts)
 
     def _key(self, row_number: int, row: TableRow, column: str) -> str:
@@ -192,7 +194,7 @@ class Rows:
         """Return where the files of a table are."""
         if source.kind == "zip":
             path = copied(source.named, self.scratch, ".zip") if source.is_remote else local_path(source.named)
-            return ZipFiles(path or source.named)
+            return _zip_files(path or source.named)
         root = source.folder if self.request.root is None or source.kind == "folder" else self.request.root
         path = local_path(root)
         if path is None:
@@ -200,7 +202,13 @@ class Rows:
                 raise ValueError(f"--size needs the sizes of files, and those in {root} are not known: give --samples")
             return RemoteFiles(root)
         if path.lower().endswith(".zip") and os.path.isfile(path):
-            return ZipFiles(path)
+            return _zip_files(path)
         if not os.path.isdir(path):
             raise TableError(f"there is no folder {root}; --root names the folder that holds all files")
         return LocalFiles(path)
+
+
+def _zip_files(path: str) -> MediaFiles:
+    from .zip_files import ZipFiles
+
+    return ZipFiles(path)

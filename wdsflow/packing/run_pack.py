@@ -90,7 +90,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         record.refuse_company()
         scratch_path = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch_path))
-        workers = stack.enter_context(PackWorkers(request.jobs))
+        held = [lock.fd for lock in record.locks]
+        workers = stack.enter_context(PackWorkers(request.jobs, held))
         rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path, workers.start)))
         rows.read()
         jobs = rows.jobs(folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 
 from wdsflow.media import promised_format
-from wdsflow.pieces.pieces import END, header, member
+from wdsflow.pieces.pieces import END, header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded

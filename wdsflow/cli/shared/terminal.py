@@ -92,10 +92,10 @@ def console(stream: TextIO | None = None) -> "Console":
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines on standard output by a console: none of them is wrapped."""
-    shell = console()
+    """Print lines on standard output; none of them is wrapped."""
+    # Not by a console: the import of rich takes as long as some commands.
     for line in lines:
-        shell.print(line, soft_wrap=True)
+        print(line)
 
 
 class _Renaming:
