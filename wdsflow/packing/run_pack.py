@@ -13,6 +13,7 @@ from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.scratch import scratch
 from wdsflow.text.options import keywords
 
+from .folder_names import refuse_pattern
 from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
@@ -43,7 +44,9 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
     Raises:
         TableError: a table cannot be read, or lacks a column; nothing is written.
+        LosesSamples: files are missing now, without which finished shards would have fewer samples; nothing is removed.
         WhichColumn: it is not known which column holds images or captions.
+        PatternName: readers would take ``out`` for a pattern, a list or a command.
         ValueError: arguments are invalid.
         OtherOptions: ``out`` holds shards that were packed with other options.
         Busy: another run works in ``out``.
@@ -51,6 +54,7 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
         OSError: an output cannot be written, or a file changed while it was read. Finished shards are kept.
     """
     names = [tables] if isinstance(tables, str) else list(tables)
+    refuse_pattern(os.fspath(out))
     with working_folder(out, dry_run=request.dry_run) as folder:
         limit = ShardLimit(request)
         if request.jobs < 1:
@@ -88,6 +92,7 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         if not request.restart:
             record.refuse_other(flags)
         record.refuse_company()
+        record.mark_reading()
         scratch_path = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch_path))
         held = [lock.fd for lock in record.locks]
@@ -100,7 +105,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         if request.restart:
             record.clear()
         else:
-            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED)
+            folders = [source.named for source in inputs if source.kind == "folder"]
+            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED, folders)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],

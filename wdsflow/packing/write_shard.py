@@ -17,12 +17,13 @@ from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from .field_types import checked_text, field_by_type, is_media
+from .keys import fits_header
 from .left_out import LeftOut, LeftOutRows
 from .media_files import FIRST, FileRef, MediaFiles, Opened
 from .pack_report import PackedShard
 from .stored_bytes import StoredBytes
 from .stored_rows import PlannedRow, StoredRows
-from .unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
+from .unusable import LONG_NAME, NOT_AN_IMAGE, UNREADABLE, Unusable
 
 _CODE = 1  # version of the result
 _MOST_TEXT = 16 << 20  # bytes of a text or json next to an image
@@ -165,7 +166,13 @@ def _opened(job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]) -> Co
         path = job.files[row.source].name_of(ref) if isinstance(ref[0], str) else ""
         shown = f"{path!r:.200}: " if path else ""
         return LeftOut(row.source, row.number, column, error.reason, f"{shown}{error.detail}", path)
-    return contents if len(contents) < 2 or row.files[0][0] else list(_numbered(contents))
+    if len(contents) > 1 and not row.files[0][0]:
+        contents = list(_numbered(contents))
+    for name, _ in contents:
+        if not fits_header(f"{row.key}.{name}"):
+            detail = f"the field {name!r:.200} has no room in the header of a tar, next to the key {row.key!r}"
+            return LeftOut(row.source, row.number, "", LONG_NAME, detail)
+    return contents
 
 
 def _type_of(ref: FileRef, opened: Opened) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from wdsflow.records.working_folder import store_of
+from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.text.shell import escape
 
 from .nearest_paths import existing, nearest_ledger
@@ -16,6 +16,7 @@ from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
+    from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.folder_rows import HoldsTables
     from wdsflow.packing.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
@@ -96,6 +97,11 @@ def _about_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]
         yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
     yield from error.advice
     yield "to pack the files by their names, without a table: move tables out of there"
+
+
+def _about_pattern_name(error: "PatternName", typed: Typed) -> list[str]:
+    out = error.instead if remote_url(error.instead) else free(Path(error.instead))
+    return [f"such as: {typed.again(out=out)}"]
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
@@ -357,6 +363,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "NoTable": _about_no_table,
     "WhichColumn": _about_which_column,
     "HoldsTables": _about_tables_of_folder,
+    "PatternName": _about_pattern_name,
     "TableError": lambda error, _: error.advice,
     "WrongJoin": lambda error, typed: (
         [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []
