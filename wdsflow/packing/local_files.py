@@ -111,8 +111,14 @@ class LocalFiles:
         return str(ref[0]).removeprefix(self._inside)
 
     def names(self) -> Iterator[str]:
-        """Yield the names of all files; links to folders are not followed."""
-        for folder, folders, names in os.walk(self._real):
+        """Yield the names of all files; links to folders are not followed. Raises SourceError."""
+
+        def pass_over(error: OSError) -> None:
+            if error.filename == self._real:
+                raise SourceError("denied", f"{self.root} cannot be read: {error.strerror}")
+            self.passed_over["folder that cannot be read"] += 1
+
+        for folder, folders, names in os.walk(self._real, onerror=pass_over):
             if links := sum(os.path.islink(f"{folder}/{name}") for name in folders):
                 self.passed_over["link to a folder"] += links
             below = os.path.relpath(folder, self._real)

@@ -1,6 +1,7 @@
 """Messages of commands that refuse or fail: the reason, and commands that fix it."""
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from wdsflow.records.working_folder import remote_url, store_of
-from wdsflow.text.shell import escape
+from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
@@ -318,6 +319,28 @@ def _about_output(error: OSError, typed: Typed) -> NoReturn:
     cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
 
 
+def _about_permission(error: PermissionError, typed: Typed) -> NoReturn:
+    """Report a file that cannot be read, or what cannot be written, with a fix."""
+    path, out = str(error.filename or ""), typed.given.get("out") or _OUT.get(typed.name, "")
+    outputs = [str(out), *map(str, typed.given.get("export") or ())] if is_resumable(typed) else []
+    if not path or any(path == output or path.startswith(f"{output}/") for output in outputs):
+        _about_output(error, typed)
+    refuse_unreadable(error)
+
+
+def refuse_unreadable(error: PermissionError) -> NoReturn:
+    """Report a file that this user may not open; exit with status 2."""
+    refuse(f"cannot open {error.filename}: {error.strerror}", f"to see who may: {_look_at(str(error.filename))}")
+
+
+def _look_at(path: str) -> str:
+    """Return a command that shows the permissions of a path, or of the first folder above it that cannot be opened."""
+    shown = path
+    while shown and not os.path.lexists(shown):
+        shown = os.path.dirname(shown)
+    return f"ls -ld {quote_path(shown or '.')}"
+
+
 def _about_unpaired(_: Exception, typed: Typed) -> NoReturn:
     from wdsflow.cli.train import refuse_unpaired
 
@@ -345,6 +368,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "EngineError": _after_engine,
     "SourceError": _about_source,
     "StoreError": lambda error, typed: refuse(*_about_file(error, typed)),
+    "PermissionError": _about_permission,
     "OSError": _about_output,
     "LocalOnly": lambda error, typed: [typed.again(**dict.fromkeys(error.options))],
     "ValueError": _about_value,

@@ -63,14 +63,13 @@ def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
 
 def _run_without_shards(pattern: str) -> "Unfinished | None":
     """Return the run that was to write shards into the folder of a pattern; None if there is none."""
-    from wdsflow.records.unfinished import unfinished_run
+    from wdsflow.records.unfinished import INSIDE, MARK, unfinished_run
 
     path = local_file(pattern)
     if path is None:
-        folder = pattern if remote_url(pattern) and pattern.endswith("/") else ""
-    else:
-        folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    return unfinished_run(folder.rstrip("/") or "/") if folder else None
+        return unfinished_run(pattern.rstrip("/")) if remote_url(pattern) and pattern.endswith("/") else None
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    return unfinished_run(folder) if os.path.isfile(os.path.join(folder, INSIDE, MARK)) else None
 
 
 def instead(pattern: str, typed: Typed) -> Iterator[str]:
