@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.filtering.shards import digests
 from tests.packing.tables import jpeg, packed, usual_rows, write_images, write_lines
 from tests.printed.pasted import paste, run
 
@@ -166,11 +167,53 @@ def test_finished_shards_are_kept_if_their_files_are_missing_now(folder: Path, l
     done = run(command, folder)
     assert (done.status, done.out) == (2, "")
     left = {1: "2 would be left: 2 rows", 4: "none would be left: 4 rows"}[lost]
-    assert f"out holds 3 samples of an earlier run, and now {left} of a missing file" in done.errors
+    assert f"out holds shards of 3 rows, and now {left} of a missing file" in done.errors
     assert {path: path.read_bytes() for path in Path("out").iterdir() if path.is_file()} == before
     (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
     assert paste(line.partition(": ")[2], folder).status == 1
     assert len(packed(Path("out"))) == 3 - min(lost, 3)
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [(3, "now 3 would be left"), (1, "now 1 would be left"), (0, "holds no table, and no image")],
+)
+def test_finished_shards_are_kept_if_a_folder_has_fewer_images_now(tmp_path: Path, left, words):
+    write_images(tmp_path, 4)
+    (tmp_path / "img/page.jpg").write_bytes(b"<html>")
+    command = ["pack", "img", "-o", "out", "--samples", "2"]
+    assert run(command, tmp_path).status == 1
+    before = digests(tmp_path / "out")
+    for number in range(left, 4):
+        (tmp_path / f"img/{number}.jpg").unlink()
+    if left < 3:
+        (tmp_path / "img/page.jpg").unlink()
+    done = run(command, tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert words.replace("now 3", "now 4") in done.errors
+    assert digests(tmp_path / "out") == before
+    if left:
+        assert "img had more files; nothing was removed" in done.errors
+        (line,) = [line for line in done.errors.splitlines() if "to replace them all the same: " in line]
+        assert paste(line.partition(": ")[2], tmp_path).status == int(left == 3)
+        assert len(packed(tmp_path / "out")) == left
+
+
+@pytest.mark.parametrize("name", ["out{1..2}", "a::b", "@list", "pipe:x", "a*b", "a[1]b", "s3://bucket/{x}"])
+def test_a_name_that_readers_take_for_a_pattern_is_refused_with_one_that_works(folder: Path, name):
+    before = sorted(folder.rglob("*"))
+    done = run(["pack", "t.jsonl", "-o", name], folder)
+    assert (done.status, done.out) == (2, "")
+    assert f"{name}: readers of shards would not take this for the name of a folder" in done.errors
+    assert sorted(folder.rglob("*")) == before
+    (line,) = [line for line in done.errors.splitlines() if "such as: " in line]
+    if name.startswith("s3:"):
+        assert line.endswith("-o s3://bucket/_x_")
+        return
+    again = paste(line.partition(": ")[2], folder)
+    assert again.status == 1
+    (line,) = [line for line in again.out.splitlines() if line.startswith("next: ")]
+    assert paste(line.partition(": ")[2], folder).status in (0, 1)
 
 
 def test_kept_shards_are_only_named_if_there_are_any(tmp_path: Path):

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,38 @@ def test_a_command_is_printed_from_another_folder_and_nothing_that_runs_programs
     for broken in ("", "[]", "{}", "\0"):
         mark.write_text(broken)
         assert not check(str(shards / "out"), level="names", select=["P307"]).ok
+
+
+def killed(command: list[str], mark: Path) -> None:
+    """Kill a command as soon as a file exists."""
+    process = subprocess.Popen([sys.executable, "-m", "wdsflow", *command], stdout=subprocess.DEVNULL)
+    while not mark.exists():
+        assert process.poll() is None
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("named", ["out", "out/", "out/{00000..00003}.tar", "out/*.tar"])
+def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(named, shards: Path, capsys):
+    rows = Path("p.jsonl").read_text()
+    Path("p.jsonl").write_text(rows * 20_000)
+    killed(["pack", "p.jsonl", "-o", "out"], shards / "out/_wdsflow/unfinished.json")
+    assert not list(shards.glob("out/*.tar"))
+    Path("p.jsonl").write_text(rows)
+    assert run("validate", named) == 2
+    printed = capsys.readouterr().err
+    assert "wdsflow pack did not finish, or still runs: none of its shards are written" in printed
+    (line,) = [line for line in printed.splitlines() if "to resume it: " in line]
+    assert run(*shlex.split(line.partition(": ")[2])[1:]) == 0
+    assert unfinished() == []
+    assert run("validate", named.replace("00003", "00000"), "--level", "names") in (0, 1)
+
+
+def test_a_pack_that_ends_while_it_reads_its_table_leaves_nothing(shards: Path):
+    Path("p.jsonl").write_text(Path("p.jsonl").read_text() + "{no json\n")
+    assert run("pack", "p.jsonl", "-o", "out") == 2
+    assert not (shards / "out").exists()
 
 
 LEFT = {  # of a run that was killed, and of its processes

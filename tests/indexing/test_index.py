@@ -47,6 +47,28 @@ def test_sizes_and_len_are_written_unless_others_are_asked_for(pair: Path) -> No
     assert (pair / "__len__").read_text() == "16\n"
 
 
+@pytest.mark.parametrize(("kind", "other"), [("sizes", "len"), ("len", "sizes")])
+def test_one_of_the_files_of_counts_does_not_contradict_the_other(pair: Path, kind, other) -> None:
+    index_shards(str(pair))
+    (pair / "0001.tar").unlink()
+    report = index_shards(str(pair), [kind])
+    assert (report.ok, len(report.written)) == (True, 2)
+    assert read(pair, "sizes.json") == {"0000.tar": 8}
+    assert (pair / "__len__").read_text() == "8\n"
+    names = {"sizes": "sizes.json", "len": "__len__"}
+    (pair / names[kind]).unlink()
+    same = {"sizes": b'{"0000.tar":8}', "len": b"8"}[other]
+    (pair / names[other]).write_bytes(same)
+    assert index_shards(str(pair), [kind]).ok
+    assert (pair / names[other]).read_bytes() == same
+    (pair / names[other]).write_bytes(b"7")
+    report = index_shards(str(pair), [kind])
+    assert (report.ok, report.kept) == (False, [str(pair / names[other])])
+    assert index_shards(str(pair), [kind], restart=True).ok
+    assert read(pair, "sizes.json") == {"0000.tar": 8}
+    assert (pair / "__len__").read_text() == "8\n"
+
+
 def test_an_index_has_the_same_bytes_in_whatever_order_shards_are_read(pair: Path, monkeypatch) -> None:
     for number in range(2, 6):
         write_tar(

@@ -233,6 +233,20 @@ def test_a_key_is_cut_for_its_longest_field(tmp_path: Path):
     assert max(map(len, names)) == 100
 
 
+def test_a_field_without_room_in_a_header_is_left_out_with_its_name(tmp_path: Path):
+    fields = {82: "f" * 82, 83: "f" * 83, 84: "f" * 84, 200: "é" * 100}
+    key = "k" * 40
+    files = {f"{key}{number}.jpg": jpeg(number) for number in fields}
+    files |= {f"{key}{number}.{field}": b"x" for number, field in fields.items()}
+    report = pack_shards(write_tree(tmp_path, files, zipped=False), tmp_path / "out")
+    assert (report.samples, dict(report.left_out), report.damaged) == (2, {"name longer than 100 bytes": 2}, 2)
+    assert [left.row for left in report.examples["name longer than 100 bytes"]] == [1, 4]
+    assert "the field 'ééé" in report.examples["name longer than 100 bytes"][0].detail
+    with tarfile.open(tmp_path / "out/00000.tar") as tar:
+        assert [member.offset_data - member.offset for member in tar.getmembers()] == [512] * 4
+        assert {member.name.partition(".")[2] for member in tar} == {"jpg", "f" * 82, "f" * 83}
+
+
 def test_files_that_are_passed_over_are_counted(tmp_path: Path):
     files = {name: jpeg(n) for n, name in enumerate(("c.jpg", "c.JPG", "c.Jpg"))} | {"c.txt": b"x", "c.TXT": b"y"}
     tree = write_tree(tmp_path, files, zipped=False)

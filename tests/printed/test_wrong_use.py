@@ -69,6 +69,69 @@ def test_shards_that_cannot_be_read_are_refused_with_the_command_that_says_why(p
     assert [paste(each, place).status for each in commands(done.errors)] == [2]
 
 
+MISSING = {
+    "graft": ["URL...: ", "-o, --output OUT: ", "--from TABLE: ", "--on WHAT: ", "--set FIELD=COLUMN: "],
+    "graft shards --on key": ["-o, --output OUT: ", "--from TABLE: ", "--set FIELD=COLUMN: "],
+    "reshard": ["URL...: ", "-o, --output OUT: "],
+    "repair -o out": ["URL...: "],
+    "pack --samples 3": ["TABLE...: ", "-o, --output OUT: "],
+    "index --sizes": ["URL...: "],
+    "status": ["OUT: "],
+}
+
+
+@pytest.mark.parametrize("typed", MISSING)
+def test_all_that_is_missing_is_reported_at_once(place: Path, typed: str):
+    done = run(typed.split(), place)
+    assert (done.status, done.out) == (2, "")
+    lines = done.errors.partition("Error: missing:\n")[2].splitlines()
+    assert len(lines) == len(MISSING[typed])
+    for line, start in zip(lines, MISSING[typed], strict=True):
+        assert line.startswith(f"  {start}")
+    assert run([*typed.split(), "--help"], place).status == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong", "right"),
+    [("graft", "--table", "--from"), ("graft", "--fields", "--set"), ("pack", "--out", "--output")],
+)
+def test_an_option_by_its_name_in_python_is_answered_with_its_name_here(place: Path, command, wrong, right):
+    done = run([command, "shards", wrong, "x"], place)
+    assert done.status == 2
+    assert f"no such option: {wrong}; did you mean {right}?" in done.errors
+
+
+NO_SHARD_READ = "wdsflow: nothing could be read: pipe:cat shards/0.tar: pipe: urls run shell commands"
+
+
+@pytest.mark.parametrize("command", ["reshard", "graft"])
+def test_the_output_of_a_command_is_refused_with_the_command_that_allows_it(place: Path, command: str):
+    options = ["pipe:cat shards/0.tar", "-o", "out", *WRITING[command]]
+    done = run([command, *options], place)
+    assert (done.status, NO_SHARD_READ in done.errors) == (2, True)
+    (again,) = commands(done.errors)
+    assert paste(again, place).status == 0
+    write_tar(place / "1.tar", entries(["c", "d"]))
+    (place / "t.csv").write_text("key,caption\na,new\nc,new\n")
+    done = run([command, "1.tar", *options[:2], "some", *options[3:]], place)
+    assert done.status == 1
+    (line,) = [line for line in done.out.splitlines() if line.startswith("to read the output of commands, too: ")]
+    assert not any("wdsflow repair" in line for line in done.out.splitlines())
+    assert paste(line.partition(": ")[2], place).status == 0
+
+
+@pytest.mark.parametrize("command", ["reshard", "graft"])
+def test_the_command_for_a_damaged_output_of_a_command_may_run_it(place: Path, command: str):
+    data = (place / "shards/0.tar").read_bytes()
+    (place / "cut.tar").write_bytes(data[:1600])
+    done = run([command, "pipe:cat cut.tar", "-o", "out", "--allow-pipe", *WRITING[command]], place)
+    looks = [each for each in commands(done.out + done.errors) if "pipe:" in each]
+    assert looks
+    for each in looks:
+        assert each.endswith("--allow-pipe")
+        assert "allow that with" not in "".join(paste(each, place)[1:])
+
+
 def test_a_table_without_a_name_is_refused(place: Path):
     done = run(["graft", "shards", "-o", "out", "--from", "", *GRAFT[2:]], place)
     assert done.status == 2

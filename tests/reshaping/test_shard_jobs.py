@@ -82,10 +82,11 @@ def test_a_full_disk_is_reported_as_it_is_in_a_thread(tmp_path, always):
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/scratch/0.rows")
 
 
-def test_an_error_of_ours_tells_where_it_is(tmp_path, always):
+def test_a_shard_that_cannot_be_read_is_reported_as_it_is_in_a_thread(tmp_path, always):
     urls = shards(tmp_path / "in", 6)
-    with pytest.raises(RuntimeError, match=r"in act\n[^\n]*\n.*the disk is gone"):
+    with pytest.raises(SourceError, match="the disk is gone") as caught:
         run([*(Job(url) for url in urls[:5]), Job(urls[5], "unreadable")])
+    assert (caught.value.kind, caught.value.fix) == ("io", "")
 
 
 @pytest.mark.deep

@@ -8,7 +8,6 @@ from wdsflow.indexing.index_record import IndexLine
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.records.line import is_as_written
-from wdsflow.records.unfinished import RUNS
 from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many, size
 
@@ -143,9 +142,8 @@ class HalfDownload(Rule):
         for name, folder in context.sidecars.folders.items():
             place = escape(name or ".")
             if (run := folder.unfinished) is not None:
-                what = "a wdsflow command" if run.run not in RUNS else f"wdsflow {run.run}"
                 most = f" (at most {run.shards:,})" if run.shards else ""
-                text = f"{place}: {what} did not finish, or still runs: not all of its shards{most} are written"
+                text = f"{place}: {run.title} did not finish, or still runs: not all of its shards{most} are written"
                 fix = Repair(words) if (words := run.from_here(run.words)) else None
                 yield self.found(f"{text}; the same command resumes it", context.names(), severity="error", fix=fix)
             if absent := folder.without_stats:

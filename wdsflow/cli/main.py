@@ -103,7 +103,7 @@ class _Commands(click.Group):
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:
-    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained, is_resumable
+    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained, is_resumable, refuse_unreadable
 
     try:
         interrupts_raise()
@@ -111,6 +111,11 @@ def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], lis
             arguments = options()
         with nullcontext() if typed.name in EXPLAIN_THEMSELVES else explained(typed):
             command(typed, *arguments)
+    except PermissionError as error:
+        # In train, it may be of the user's code.
+        if typed.name == "train" or not error.filename:
+            raise
+        refuse_unreadable(error)
     except KeyboardInterrupt as error:
         if not is_resumable(typed):  # resumable commands have printed a message
             print("wdsflow: interrupted", file=sys.stderr)

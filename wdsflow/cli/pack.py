@@ -49,8 +49,10 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
     command is wrong, or a table cannot be read.
     """
     from wdsflow.packing import pack_shards
+    from wdsflow.packing.folder_names import refuse_pattern
     from wdsflow.packing.kept_shards import LosesSamples
 
+    refuse_pattern(str(inputs.out))
     with inputs.folder(dry_run=request.dry_run) as folder:
         try:
             with progress() as begin:

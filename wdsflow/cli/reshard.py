@@ -36,7 +36,9 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
 
 def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
     print_lines(*str(report).splitlines())
-    if report.lost:
+    if report.lost and (again := typed.allowing_pipes()):
+        print_lines(f"to read the output of commands, too: {again}")
+    elif report.lost:
         print_lines(f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}")
     print_lines(
         *(f"next: wdsflow validate {quote_path(as_folder(part.folder))}" for part in report.parts if part.outputs)

@@ -22,19 +22,36 @@ def render_counts(
 ) -> dict[str, bytes]:
     """Return ``sizes.json``, ``__len__`` and timm's ``_info.json``, if they are among the kinds.
 
-    ``sizes.json`` and ``__len__`` keep the entries of other shards in the folder, except for those of ``without``.
+    ``sizes.json`` and ``__len__`` keep the entries of other shards in the folder, except for those of ``without``. If one
+    of them is requested, and the other exists with other numbers, that is returned, too: readers take either.
     """
     sizes = {name: count for name, count in known_counts(folder).items() if name not in without}
     sizes |= {name: facts.samples for name, facts in shards.items()}
     files: dict[str, bytes] = {}
-    if "sizes" in kinds:
+    if "sizes" in kinds or ("len" in kinds and _has_other_sizes(folder / SIZES, sizes)):
         files[SIZES] = as_json(dict(sorted(sizes.items())))
-    if "len" in kinds:
+    if "len" in kinds or ("sizes" in kinds and _has_other_length(folder / LENGTH, sum(sizes.values()))):
         files[LENGTH] = f"{sum(sizes.values())}\n".encode()
     if "timm" in kinds:
         splits = {split: _timm_split(split, names, shards) for split, names in splits_of(shards).items()}
         files[TIMM] = as_json({"splits": splits})
     return files
+
+
+def _has_other_sizes(path: Path, sizes: Mapping[str, int]) -> bool:
+    """Return whether a file exists that does not hold these numbers."""
+    try:
+        return bool(json.loads(path.read_bytes()) != sizes)
+    except (OSError, ValueError, RecursionError):
+        return path.exists()
+
+
+def _has_other_length(path: Path, length: int) -> bool:
+    """Return whether a file exists that does not hold this number."""
+    try:
+        return int(path.read_bytes()) != length
+    except (OSError, ValueError):
+        return path.exists()
 
 
 def _timm_split(split: str, names: Sequence[str], shards: Shards) -> dict[str, object]:

@@ -11,6 +11,8 @@
 ``keys``            keys that all readers accept
 ``read_rows``       the first pass over all tables and folders
 ``plan``            what is known after it: which rows become samples, in which order, in which shard
+``stored_rows``     its rows, in files of the run
+``pack_workers``    threads, and processes if there are many rows, that write shards
 ``write_shard``     the second pass: one shard, from the files that the plan names
 ``left_out``        rows that become no sample, in files
 ``pack_record``     which shards are done, and the rows that each left out

@@ -1,6 +1,10 @@
-"""Finished shards are not replaced by fewer samples because files are missing, as when a disk is not mounted."""
+"""Finished shards are not replaced by fewer samples because files are missing, as when a disk is not mounted.
+
+A table that has fewer rows says so itself. A folder without a table does not: its files may have been moved on purpose.
+"""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from wdsflow.table_files.errors import TableError
@@ -14,26 +18,32 @@ from .unusable import MISSING
 class LosesSamples(TableError):
     """Files are missing now, without which finished shards would be replaced by fewer samples."""
 
-    def __init__(self, folder: Path, before: int, now: int, missing: int) -> None:
-        shards = f"{folder} holds {how_many(before, 'sample')} of an earlier run"
-        why = f": {how_many(missing, 'row')} of a missing file" if missing else ""
+    def __init__(self, folder: Path, before: int, now: int, why: str) -> None:
+        shards = f"{folder} holds shards of {how_many(before, 'row')}"
         super().__init__(f"{shards}, and now {now or 'none'} would be left{why}; nothing was removed")
 
 
-def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path) -> None:
-    """Raise LosesSamples if finished shards have more samples than the plan, because files are missing or it has none.
+def refuse_loss(record: PackRecord, plan: PackPlan, listed: Path, folders: Sequence[str]) -> None:
+    """Raise LosesSamples if finished shards are of more rows than the plan, because files are missing or it has none.
 
     Args:
         record: of the finished shards.
         plan: of all rows.
         listed: the rows that the earlier run left out.
+        folders: those that are packed without a table.
     """
-    before = sum(record.samples(list(record.lines.values())).values())
+    before = 0
+    for line in record.lines.values():
+        if line.identity is None or (record.folder / line.name).exists():
+            before += line.rows
     if before <= plan.count:
         return
     missing = plan.left_out.counts[MISSING]
+    if folders:
+        raise LosesSamples(record.folder, before, plan.count, f": {', '.join(folders)} had more files")
     if not plan.count or missing > _missing_before(listed):
-        raise LosesSamples(record.folder, before, plan.count, missing)
+        why = f": {how_many(missing, 'row')} of a missing file" if missing else ""
+        raise LosesSamples(record.folder, before, plan.count, why)
 
 
 def _missing_before(listed: Path) -> int:

@@ -12,6 +12,15 @@ _HASHED = 16
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
+def fits_header(name: str) -> bool:
+    """Return whether the name of a member fits a plain USTAR header as it is.
+
+    >>> fits_header("k" * 16 + "." + "f" * 83), fits_header("k" * 16 + "." + "f" * 84)
+    (True, False)
+    """
+    return len(name.encode("utf-8", "surrogateescape")) <= _NAME
+
+
 def numbered(row: int) -> str:
     """Return the key of a row that has no other: its number from 1 on, as in messages; of several tables, through all of them.
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import orjson
+
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.text.shell import escape
 
@@ -67,7 +69,14 @@ class TableLayout:
 
     def files(self, row: TableRow) -> list[Media]:
         """Return the files of a row, in order. Raises Unusable."""
-        files = [file for column in self.media for file in _files(row.get(column), column)]
+        files: list[Media] = []
+        for column in self.media:
+            value = row.get(column)
+            if isinstance(value, str) and value:
+                # Nearly always.
+                files.append((column, value))
+            else:
+                files.extend(_files(value, column))
         if not files:
             raise Unusable(NO_IMAGE, "it is empty", self.media[0])
         return files
@@ -78,7 +87,10 @@ class TableLayout:
 
     def json(self, row: TableRow) -> bytes:
         """Return what the json holds; empty for nothing."""
-        facts = row if self.whole else {name: value for name, value in row.items() if name != self.caption}
+        facts = row
+        if not self.whole and self.caption in row:
+            facts = row.copy()
+            del facts[self.caption]
         if self.has_bytes:
             facts = {name: _without_bytes(value) for name, value in facts.items()}
         return json_bytes(facts) if facts else b""
@@ -226,10 +238,8 @@ def _without_bytes(value: Any) -> Any:
 
 def json_bytes(facts: dict[str, Any]) -> bytes:
     """Return JSON; values that it lacks, such as times, are text."""
-    import orjson
-
     try:
-        return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(facts, default=str)
     except TypeError:
         # Integers of more than 64 bits, and text that is not UTF-8.
         return json.dumps(_finite(facts), default=str, allow_nan=False).encode()

@@ -14,6 +14,7 @@ from .safe_paths import ROW_FAULTS, URL, refuse_odd
 from .unusable import MISSING, NO_PATH, OUTSIDE, UNREADABLE, Unusable
 
 _MOST_FOLDERS = 10_000  # whose real paths are remembered
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class _OutsideError(Exception):
@@ -24,6 +25,7 @@ class LocalFiles:
     """Files below a folder; links may not lead out of it."""
 
     has_sizes = True
+    travels = True
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -31,6 +33,9 @@ class LocalFiles:
         self._inside = self._real.rstrip("/") + "/"
         self._folders: dict[str, str] = {}
         self.passed_over: Counter[str] = Counter()
+
+    def __reduce__(self) -> tuple[type["LocalFiles"], tuple[str]]:
+        return LocalFiles, (self.root,)
 
     def find(self, name: str) -> FileRef:
         """Return the real path of a file, its size, and the time of its last change. Raises Unusable, SourceError."""
@@ -84,9 +89,13 @@ class LocalFiles:
         """Read the first bytes of a file that has not changed since it was found. Raises Unusable, SourceError."""
         path, size = str(ref[0]), int(ref[1])
         try:
-            with _unchanged(ref) as file:
+            file = os.open(path, _FLAGS)
+            try:
+                _refuse_changed(file, ref)
                 # One byte more shows whether it has grown.
                 first = os.read(file, min(size, most) + 1)
+            finally:
+                os.close(file)
         except SourceError:
             raise
         except OSError as error:
@@ -102,8 +111,14 @@ class LocalFiles:
         return str(ref[0]).removeprefix(self._inside)
 
     def names(self) -> Iterator[str]:
-        """Yield the names of all files; links to folders are not followed."""
-        for folder, folders, names in os.walk(self._real):
+        """Yield the names of all files; links to folders are not followed. Raises SourceError."""
+
+        def pass_over(error: OSError) -> None:
+            if error.filename == self._real:
+                raise SourceError("denied", f"{self.root} cannot be read: {error.strerror}")
+            self.passed_over["folder that cannot be read"] += 1
+
+        for folder, folders, names in os.walk(self._real, onerror=pass_over):
             if links := sum(os.path.islink(f"{folder}/{name}") for name in folders):
                 self.passed_over["link to a folder"] += links
             below = os.path.relpath(folder, self._real)
@@ -114,27 +129,24 @@ class LocalFiles:
         """Nothing is open."""
 
 
-@contextmanager
-def _unchanged(ref: FileRef) -> Iterator[int]:
-    """Open a file for the block. Raises SourceChangedError if it is not the one that was found, OSError."""
-    path, size, changed = str(ref[0]), int(ref[1]), int(ref[2])
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        status = os.fstat(file)
-        if status.st_size != size or status.st_mtime_ns != changed:
-            raise SourceChangedError(f"{path}: pack it again")
-        yield file
-    finally:
-        os.close(file)
+def _refuse_changed(file: int, ref: FileRef) -> None:
+    """Raise SourceChangedError if an open file is not the one that was found, OSError."""
+    status = os.fstat(file)
+    if status.st_size != ref[1] or status.st_mtime_ns != ref[2]:
+        raise SourceChangedError(f"{ref[0]}: pack it again")
 
 
 @contextmanager
 def _after(ref: FileRef, start: int) -> Iterator[Read]:
     """Open a file, whose first bytes were read, at an offset. Raises SourceError."""
     try:
-        with _unchanged(ref) as file:
+        file = os.open(str(ref[0]), _FLAGS)
+        try:
+            _refuse_changed(file, ref)
             os.lseek(file, start, os.SEEK_SET)
             yield partial(os.read, file)
+        finally:
+            os.close(file)
     except SourceError:
         raise
     except OSError as error:

@@ -54,6 +54,8 @@ class MediaFiles(Protocol):
 
     has_sizes: bool
     """Whether ``find`` knows sizes, and that a file exists."""
+    travels: bool
+    """Whether it can be sent to another process."""
     passed_over: Counter[str]
     """What ``names`` did not yield, by reason; complete at its end."""
 

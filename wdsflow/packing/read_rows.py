@@ -1,7 +1,7 @@
 """The first pass over all tables and folders: each row is planned as a sample, or left out with a reason."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,13 +16,14 @@ from .media_files import MediaFiles
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import listing_of
 from .pack_report import PackReport
-from .plan import File, PackPlan, PlannedRow
+from .pack_workers import MANY_ROWS
+from .plan import PackPlan
 from .remote_files import RemoteFiles
 from .row_sources import Input, Table, copied
 from .stored_bytes import StoredBytes
+from .stored_rows import File, PlannedRow
 from .unusable import Unusable
 from .write_shard import PackJob
-from .zip_files import ZipFiles
 
 _DIGITS = 5  # of the numbers in names, as in img2dataset
 _LONGEST_PATH = 4096  # characters; longer ones are no files, and are not kept
@@ -37,12 +38,14 @@ class Rows:
         limit: the size of a shard.
         request: the options.
         scratch: a folder for files of the run.
+        when_many: called when many rows were read of files that another process can read, too.
     """
 
     inputs: Sequence[Input]
     limit: ShardLimit
     request: PackRequest
     scratch: Path
+    when_many: Callable[[], object]
     layouts: list[str] = field(default_factory=list)
     files: list[MediaFiles] = field(default_factory=list)
     changed_keys: int = 0
@@ -74,7 +77,9 @@ class Rows:
         files, jobs = tuple(self.files), []
         for number, (start, end) in enumerate(bounds):
             name = f"{number:0{digits}}.tar"
-            jobs.append(PackJob(self.plan, files, self.stored, start, end, folder / name, listing_of(folder, name)))
+            jobs.append(
+                PackJob(self.plan.stored, files, self.stored, start, end, folder / name, listing_of(folder, name))
+            )
         return jobs
 
     def report(self) -> PackReport:
@@ -117,7 +122,7 @@ class Rows:
         files = self._root(self.inputs[number])
         self.files.append(files)
         for row_number, row in enumerate(table.rows(), 1):
-            self.plan.rows += 1
+            self._count_row(files)
             try:
                 planned = self._planned(number, row_number, row, layout, files)
             except Unusable as error:
@@ -125,11 +130,17 @@ class Rows:
             else:
                 self.plan.add(planned)
 
+    def _count_row(self, files: MediaFiles) -> None:
+        self.plan.rows += 1
+        if self.plan.rows == MANY_ROWS and files.travels:
+            self.when_many()
+
     def _planned(
         self, number: int, row_number: int, row: TableRow, layout: TableLayout, files: MediaFiles
     ) -> PlannedRow:
         """Return what becomes of a row. Raises Unusable."""
-        key = self._key(row_number, row)
+        column = self.request.key
+        key = numbered(self.plan.rows) if column is None else self._key(row_number, row, column)
         texts: list[tuple[str, bytes]] = []
         media = layout.files(row)
         caption = layout.caption_of(row)
@@ -138,24 +149,22 @@ class Rows:
         if facts := layout.json(row):
             texts.append(("json", facts))
         planned: list[File] = []
-        for column, file in media:
+        for file_column, file in media:
             try:
                 ref = self.stored.add(file) if isinstance(file, bytes) else files.find(file)
             except Unusable as error:
                 value = file if isinstance(file, str) and len(file) <= _LONGEST_PATH else ""
-                raise Unusable(error.reason, error.detail, column, value) from None
-            planned.append(("", column, ref))
+                raise Unusable(error.reason, error.detail, file_column, value) from None
+            planned.append(("", file_column, ref))
         return PlannedRow(number, row_number, key, planned, texts)
 
-    def _key(self, row_number: int, row: TableRow) -> str:
-        if self.request.key is None:
-            return numbered(self.plan.rows)
-        value = row.get(self.request.key)
-        key = key_from(value, self.request.key)
+    def _key(self, row_number: int, row: TableRow, column: str) -> str:
+        value = row.get(column)
+        key = key_from(value, column)
         if key != value and key != str(value):
             self.changed_keys += 1
             if not self.first_changed:
-                self.first_changed = f"row {row_number:,}, column {self.request.key}: {value!r:.100} is {key!r:.100}"
+                self.first_changed = f"row {row_number:,}, column {column}: {value!r:.100} is {key!r:.100}"
         return key
 
     def _read_folder(self, number: int, source: Input) -> None:
@@ -173,7 +182,7 @@ class Rows:
         self.layouts.append(f"{folder.name}{ignored}")
         self.files.append(files)
         for row_number, group in enumerate(folder.groups, 1):
-            self.plan.rows += 1
+            self._count_row(files)
             try:
                 planned: list[File] = [(name, "", files.find(path)) for name, path in folder.fields(group)]
             except Unusable as error:
@@ -185,7 +194,7 @@ class Rows:
         """Return where the files of a table are."""
         if source.kind == "zip":
             path = copied(source.named, self.scratch, ".zip") if source.is_remote else local_path(source.named)
-            return ZipFiles(path or source.named)
+            return _zip_files(path or source.named)
         root = source.folder if self.request.root is None or source.kind == "folder" else self.request.root
         path = local_path(root)
         if path is None:
@@ -193,7 +202,13 @@ class Rows:
                 raise ValueError(f"--size needs the sizes of files, and those in {root} are not known: give --samples")
             return RemoteFiles(root)
         if path.lower().endswith(".zip") and os.path.isfile(path):
-            return ZipFiles(path)
+            return _zip_files(path)
         if not os.path.isdir(path):
             raise TableError(f"there is no folder {root}; --root names the folder that holds all files")
         return LocalFiles(path)
+
+
+def _zip_files(path: str) -> MediaFiles:
+    from .zip_files import ZipFiles
+
+    return ZipFiles(path)

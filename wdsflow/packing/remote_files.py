@@ -19,6 +19,7 @@ class RemoteFiles:
     """Files below a url. That they exist is known when they are opened."""
 
     has_sizes = False
+    travels = False
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")

@@ -62,7 +62,7 @@ def _expanded(named: str) -> list[Input]:
     if not named:
         raise TableError("the table has no name: is a variable of the shell not set?")
     path = local_path(named)
-    if path is not None and os.path.exists(path):
+    if path is not None and _exists(named, path):
         return [_input(named, path)]
     parts = expand_braces(named)
     if path is None:
@@ -72,6 +72,17 @@ def _expanded(named: str) -> list[Input]:
         folder = os.path.dirname(path)
         raise NoTable(named, [os.path.join(folder, name) for name in _listed(folder or ".")])
     return [_input(match, match) for match in matches]
+
+
+def _exists(named: str, path: str) -> bool:
+    """Return whether a file or folder exists. Raises TableError if its folder cannot be read."""
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise TableError(f"{named} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _input(named: str, path: str) -> Input:
@@ -89,7 +100,10 @@ def _input(named: str, path: str) -> Input:
 
 
 def _listed(folder: str) -> list[str]:
-    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def table_of(name: str) -> str:

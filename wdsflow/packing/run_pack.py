@@ -11,14 +11,15 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder, writing
 from wdsflow.shards.scratch import scratch
-from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.text.options import keywords
 
+from .folder_names import refuse_pattern
 from .kept_shards import refuse_loss
 from .left_out import LeftOut, add_example, read_left_out
 from .pack_options import PackRequest, ShardLimit
 from .pack_record import PackRecord, listing_of
 from .pack_report import PackedShard, PackReport
+from .pack_workers import PackWorkers
 from .read_rows import Rows
 from .row_sources import Input, inputs_of
 from .write_shard import PackJob, look_at, made_from, write_shard
@@ -43,7 +44,9 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
     Raises:
         TableError: a table cannot be read, or lacks a column; nothing is written.
+        LosesSamples: files are missing now, without which finished shards would have fewer samples; nothing is removed.
         WhichColumn: it is not known which column holds images or captions.
+        PatternName: readers would take ``out`` for a pattern, a list or a command.
         ValueError: arguments are invalid.
         OtherOptions: ``out`` holds shards that were packed with other options.
         Busy: another run works in ``out``.
@@ -51,6 +54,7 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
         OSError: an output cannot be written, or a file changed while it was read. Finished shards are kept.
     """
     names = [tables] if isinstance(tables, str) else list(tables)
+    refuse_pattern(os.fspath(out))
     with working_folder(out, dry_run=request.dry_run) as folder:
         limit = ShardLimit(request)
         if request.jobs < 1:
@@ -63,12 +67,15 @@ def pack_shards(tables: str | Iterable[str], out: str | os.PathLike[str], reques
 
 def _tried(inputs: Sequence[Input], limit: ShardLimit, request: PackRequest) -> PackReport:
     """Read everything that decides what is written, and write nothing."""
-    with scratch(KIND) as folder, closing(Rows(inputs, limit, request, folder)) as rows:
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch(KIND))
+        workers = stack.enter_context(PackWorkers(request.jobs))
+        rows = stack.enter_context(closing(Rows(inputs, limit, request, folder, workers.start)))
         rows.read()
         shards: dict[int, PackedShard] = {}
         (folder / INSIDE).mkdir()
         jobs = rows.jobs(folder)
-        run_in_threads(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
+        workers.run(jobs, look_at, lambda job, shard: shards.update({job.start: shard}), request.jobs, request.begin)
         report = rows.report()
         report.shards, report.dry_run = [shards[job.start] for job in jobs], True
         for row in _left_out_when_read(jobs, report):
@@ -85,9 +92,12 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         if not request.restart:
             record.refuse_other(flags)
         record.refuse_company()
+        record.mark_reading()
         scratch_path = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch_path))
-        rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path)))
+        held = [lock.fd for lock in record.locks]
+        workers = stack.enter_context(PackWorkers(request.jobs, held))
+        rows = stack.enter_context(closing(Rows(inputs, limit, request, scratch_path, workers.start)))
         rows.read()
         jobs = rows.jobs(folder)
         report = rows.report()
@@ -95,7 +105,8 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
         if request.restart:
             record.clear()
         else:
-            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED)
+            folders = [source.named for source in inputs if source.kind == "folder"]
+            refuse_loss(record, rows.plan, folder / INSIDE / _LISTED, folders)
         report.removed = _begin(record, flags, [job.target.name for job in jobs])
         report.shards = run_outputs(
             [(record, job) for job in jobs],
@@ -105,6 +116,7 @@ def _into(folder: Path, inputs: Sequence[Input], limit: ShardLimit, request: Pac
             jobs=request.jobs,
             begin=request.begin,
             label=lambda job: str(job.target),
+            runner=workers.run,
         )
         report.listed = _list_left_out(folder / INSIDE / _LISTED, rows, jobs, report)
         record.finish()

@@ -13,11 +13,15 @@ from .media_files import FIRST, FileRef, Opened, Read, Rest
 
 
 class StoredBytes:
-    """A file of bytes: added in the first pass over the tables, read in the second."""
+    """A file of bytes: added in the first pass over the tables, read in the second, also by another process."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._size, self._file = path, 0, -1
+        self._path, self._size = path, 0
         self._writing: IO[bytes] | None = None
+        self._reading: IO[bytes] | None = None
+
+    def __reduce__(self) -> tuple[type["StoredBytes"], tuple[Path]]:
+        return StoredBytes, (self._path,)
 
     def add(self, data: bytes) -> FileRef:
         """Append bytes. Raises OSError."""
@@ -34,7 +38,7 @@ class StoredBytes:
         if self._writing is not None:
             self._writing.close()
             self._writing = None
-            self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._reading = self._opened()
 
     def open(self, ref: FileRef, most: int) -> Opened:
         """Read at most so many first bytes. Raises OSError."""
@@ -44,6 +48,16 @@ class StoredBytes:
             return Opened(size, first)
         missing = size - len(first)
         return Opened(size, first, Rest(partial(self._after, start + len(first)), missing, str(self._path)))
+
+    @property
+    def _file(self) -> int:
+        """The descriptor for reading. Raises OSError."""
+        if self._reading is None:  # in another process, which reads in one thread
+            self._reading = self._opened()
+        return self._reading.fileno()
+
+    def _opened(self) -> IO[bytes]:
+        return open(self._path, "rb", buffering=0)
 
     @contextmanager
     def _after(self, start: int) -> Iterator[Read]:
@@ -60,6 +74,6 @@ class StoredBytes:
     def close(self) -> None:
         """Close the file."""
         self.flush()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None

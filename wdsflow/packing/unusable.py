@@ -10,6 +10,7 @@ NOT_TEXT = "caption that is not text"
 LONG_TEXT = "caption longer than 1 MiB"
 NOT_JSON = "json that is not JSON"
 BAD_KEY = "key that is not text"
+LONG_NAME = "name longer than 100 bytes"
 # Reasons that only mean that the row has nothing to make a sample of.
 NO_IMAGE = "no image"
 NO_CAPTION = "no caption"

@@ -11,18 +11,19 @@ from pathlib import Path
 from threading import Event
 
 from wdsflow.media import promised_format
-from wdsflow.pieces.pieces import END, header, member
+from wdsflow.pieces.pieces import END, header
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from .field_types import checked_text, field_by_type, is_media
+from .keys import fits_header
 from .left_out import LeftOut, LeftOutRows
 from .media_files import FIRST, FileRef, MediaFiles, Opened
 from .pack_report import PackedShard
-from .plan import PackPlan, PlannedRow
 from .stored_bytes import StoredBytes
-from .unusable import NOT_AN_IMAGE, UNREADABLE, Unusable
+from .stored_rows import PlannedRow, StoredRows
+from .unusable import LONG_NAME, NOT_AN_IMAGE, UNREADABLE, Unusable
 
 _CODE = 1  # version of the result
 _MOST_TEXT = 16 << 20  # bytes of a text or json next to an image
@@ -37,12 +38,12 @@ OpenFile = Callable[[], Opened]
 
 @dataclass(frozen=True, eq=False)
 class PackJob:
-    """One shard: the rows of the plan from ``start`` up to ``end``, in order.
+    """One shard: the rows of the plan from ``start`` up to ``end``, in order. It can be sent to another process if it travels.
 
     ``listing``: the file for rows that are left out.
     """
 
-    plan: PackPlan
+    plan: StoredRows
     files: tuple[MediaFiles, ...]
     stored: StoredBytes
     start: int
@@ -53,6 +54,11 @@ class PackJob:
     def rows(self) -> Iterator[PlannedRow]:
         """Yield the rows."""
         return self.plan.planned(self.start, self.end)
+
+    @property
+    def travels(self) -> bool:
+        """Whether another process can write it."""
+        return all(files.travels for files in self.files)
 
     @property
     def is_remote(self) -> bool:
@@ -160,7 +166,13 @@ def _opened(job: PackJob, row: PlannedRow, open_files: Iterable[OpenFile]) -> Co
         path = job.files[row.source].name_of(ref) if isinstance(ref[0], str) else ""
         shown = f"{path!r:.200}: " if path else ""
         return LeftOut(row.source, row.number, column, error.reason, f"{shown}{error.detail}", path)
-    return contents if len(contents) < 2 or row.files[0][0] else list(_numbered(contents))
+    if len(contents) > 1 and not row.files[0][0]:
+        contents = list(_numbered(contents))
+    for name, _ in contents:
+        if not fits_header(f"{row.key}.{name}"):
+            detail = f"the field {name!r:.200} has no room in the header of a tar, next to the key {row.key!r}"
+            return LeftOut(row.source, row.number, "", LONG_NAME, detail)
+    return contents
 
 
 def _type_of(ref: FileRef, opened: Opened) -> str:
@@ -195,12 +207,18 @@ def _numbered(files: Contents) -> Iterator[tuple[str, Opened]]:
 
 
 def _members(row: PlannedRow, files: Contents) -> Iterator[bytes]:
-    """Yield the members of a sample."""
+    """Yield the members of a sample, in one piece if its files are small."""
+    parts: list[bytes] = []
     for name, opened in files:
-        yield header(f"{row.key}.{name}", opened.size)
-        yield opened.first
+        parts.append(header(f"{row.key}.{name}", opened.size))
+        parts.append(opened.first)
         if opened.rest is not None:
+            yield b"".join(parts)
+            parts = []
             yield from opened.rest
-        yield bytes(-opened.size % BLOCK)
+        parts.append(bytes(-opened.size % BLOCK))
     for name, text in row.texts:
-        yield member(f"{row.key}.{name}", text)
+        parts.append(header(f"{row.key}.{name}", len(text)))
+        parts.append(text)
+        parts.append(bytes(-len(text) % BLOCK))
+    yield b"".join(parts)

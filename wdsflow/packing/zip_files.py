@@ -23,6 +23,7 @@ class ZipFiles:
     """Files in a zip, by their names without ``./`` and the like."""
 
     has_sizes = True
+    travels = False
 
     def __init__(self, path: str) -> None:
         self.root = path

@@ -2,6 +2,7 @@
 
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
+from zlib import adler32
 
 from wdsflow.shards.source.base import Piece, Range
 from wdsflow.shards.tar.tar_header import BLOCK
@@ -98,7 +99,8 @@ def header(name: str, size: int, *, extended: bool = False) -> bytes:
         return info.tobuf(tarfile.GNU_FORMAT if only_name else tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
     prefix, base = split
     digits = b"%011o" % size
-    checksum = _FIXED + sum(prefix) + sum(base) + sum(digits)
+    # Of so few bytes the low half of Adler-32 is their sum and 1, in a fraction of the time of sum().
+    checksum = _FIXED + sum(prefix) + (adler32(base + digits) & 0xFFFF) - 1
     fixed = (base.ljust(100, b"\0"), _MODE, digits, _TIME, checksum, _REST, prefix.ljust(167, b"\0"))
     return b"%b%b%b%b%06o\0 %b%b" % fixed
 

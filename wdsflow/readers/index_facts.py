@@ -48,7 +48,10 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
     """
     timm = _listed(os.path.join(path, _TIMM), shards, _of_timm)
     energon = _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"]))
-    names = set(os.listdir(path))
+    try:
+        names = set(os.listdir(path))
+    except OSError:  # what is in it is not known
+        names = set()
     return [
         *written_by(timm, path, [_TIMM], "timm"),
         *written_by(energon, path, [_NV_INFO], "energon"),

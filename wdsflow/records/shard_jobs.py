@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from wdsflow.engines.site import processes_pay
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import file_size
+from wdsflow.shards.source.base import SourceError, file_size
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ Job = TypeVar("Job", bound=ShardJob)
 Result = TypeVar("Result")
 
 
-class _Task(NamedTuple):
+class ShardTask(NamedTuple):
+    """Work on a shard for a process."""
+
     do: Callable[[Any, Event], Any]
     job: Any
 
-    def without(self, _: int) -> "_Task":
+    def without(self, _: int) -> "ShardTask":
         """Return the same task: the position of the fault is unknown."""
         return self
 
@@ -71,27 +73,35 @@ def run_on_shards(
         run_in_threads(rest, do, noted, jobs)
 
 
-def work_in_process(task: _Task, _: "Mark") -> object:
-    """Do it in a worker process; an error of the system is an answer."""
+def work_in_process(task: ShardTask, _: "Mark") -> object:
+    """Do it in a worker process; an error of the system, or of a source, is an answer."""
     try:
         return task.do(task.job, Event())
     except OSError as error:
-        if type(error).__module__ != "builtins":  # such an error cannot be pickled
+        # Others may be impossible to pickle.
+        if type(error).__module__ != "builtins" and not isinstance(error, SourceError):
             raise
         return error
+
+
+def result_of(answer: object, shard: object) -> object:
+    """Return the answer of ``work_in_process``, or raise it if it is an error. ``shard``: its name for messages."""
+    from wdsflow.engines.base import Trouble
+
+    if isinstance(answer, OSError):
+        raise answer
+    if isinstance(answer, Trouble):
+        raise OSError(f"{shard}: {answer.text}") if not answer.where else RuntimeError(answer.where)
+    return answer
 
 
 def _run_in_processes(
     work: Sequence[Job], do: Callable[[Job, Event], Result], note: Callable[[Job, Result], object], jobs: int
 ) -> None:
-    from wdsflow.engines.base import Trouble, work_on
+    from wdsflow.engines.base import work_on
     from wdsflow.engines.local import LocalEngine
 
-    engine = LocalEngine[_Task](work_in_process, jobs)
-    with closing(work_on(engine, [_Task(do, job) for job in work])) as answers:
+    engine = LocalEngine[ShardTask](work_in_process, jobs)
+    with closing(work_on(engine, [ShardTask(do, job) for job in work])) as answers:
         for task, answer in answers:
-            if isinstance(answer, OSError):
-                raise answer
-            if isinstance(answer, Trouble):
-                raise OSError(f"{task.job.url}: {answer.text}") if not answer.where else RuntimeError(answer.where)
-            note(task.job, answer)
+            note(task.job, cast("Result", result_of(answer, task.job.url)))

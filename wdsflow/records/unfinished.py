@@ -34,6 +34,11 @@ class Unfinished(NamedTuple):
     place: str
 
     @property
+    def title(self) -> str:
+        """The command, for messages."""
+        return f"wdsflow {self.run}" if self.run in RUNS else "a wdsflow command"
+
+    @property
     def words(self) -> list[str]:
         """The words of the command; none if it is not known, or would run other programs.
 

@@ -19,11 +19,17 @@ def run_in_threads(
     note: Callable[[Job, Result], object],
     jobs: int,
     begin: Begin | None = None,
+    give_up: Callable[[], object] | None = None,
 ) -> None:
     """Call ``note`` in this thread with each job and its result, as jobs end, also if an error ends the run.
 
-    ``do`` gets a job, and an event that is set when another job failed: then it may give up. ``jobs`` run at a time;
-    ``begin`` is for a display of progress.
+    Args:
+        work: the jobs.
+        do: gets a job, and an event that is set when another job failed: then it may give up.
+        note: called as jobs end.
+        jobs: how many run at a time.
+        begin: for a display of progress.
+        give_up: called when a job failed; ends what ``do`` waits for.
     """
     step = begin(len(work)) if begin else None
     stop = threading.Event()
@@ -41,6 +47,8 @@ def run_in_threads(
                         step(future)
         except BaseException:
             stop.set()
+            if give_up is not None:
+                give_up()
             for thread in threads:  # a command may wait for its storage
                 end_commands(thread)
             pool.shutdown(wait=True, cancel_futures=True)

@@ -304,6 +304,10 @@ def _hint(name: str) -> str:
         folder = name
     if not os.path.isdir(folder):
         return f"no such folder: {folder}"
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        return f"the folder {folder} cannot be read: {error.strerror}"
     tars = [os.path.basename(tar) for tar in _tars_in(folder)]
     if not tars:
         found = deeper(folder)

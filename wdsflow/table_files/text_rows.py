@@ -59,7 +59,7 @@ def json_objects(path: Path | str) -> Iterator[tuple[dict[str, object], int]]:
             if len(line) > _LONGEST:
                 raise TableError(f"{path}, line {number:,} has more than {_LONGEST >> 20} MiB")
             text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-            if not text.strip():
+            if not text or text.isspace():
                 continue
             try:
                 row = json.loads(text) if _LONG_INTEGER.search(text) else parse_json(text)

@@ -12,7 +12,7 @@ from support.bench.filtering import MakeClock, beside
 
 
 def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """`wdsflow pack`, with its usual two threads."""
+    """`wdsflow pack`, with its usual two jobs."""
     import orjson
     import xxhash
 

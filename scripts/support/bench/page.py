@@ -76,9 +76,9 @@ table, `graft-many` is large enough.
 PACKING = """\
 ## Packing
 
-`pack-*`: `wdsflow pack` of files and a table of JSON lines with their captions, with two threads, compared with `tar cf` of
-the files and `sync`, from a warm page cache. Of small files the work in Python counts most; of large ones pack is
-faster, because it writes two shards at once.
+`pack-*`: `wdsflow pack` of files and a table of JSON lines with their captions, two shards at once, compared with `tar cf` of
+the files and `sync`, from a warm page cache. Of small files the work in Python counts most, and from 2,000 rows on a second
+process does half of it; of large ones pack is faster, because it writes two shards at once.
 """
 
 REMOTE = """\

@@ -1,7 +1,7 @@
 """Commands of the command line, made from functions: their options are fields of the dataclasses that they take."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -161,10 +161,14 @@ class PanelCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), *([after] if after else [])]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an option that is given twice: click would silently ignore the first value."""
+        """Refuse an option that is given twice, whose first value click would silently ignore, and report all that is missing."""
         _check_dashes(self.get_params(ctx), ctx, args)
         once = {id(each) for each in self.get_params(ctx) if _takes_one_value(each)}
-        _, loose, order = self.make_parser(ctx).parse_args(args=list(args))
+        try:
+            values, loose, order = self.make_parser(ctx).parse_args(args=list(args))
+        except click.NoSuchOption as error:
+            _suggest(error, self.get_params(ctx), ctx)
+            raise
         if ctx.info_name == "train" and loose and not any(word.startswith("--train-data") for word in ctx.obj or ()):
             own = [word for word in args if word not in loose]
             words = command(["wdsflow", "train", *own, "--", "--train-data", loose[0], *(ctx.obj or ())])
@@ -177,6 +181,9 @@ class PanelCommand(click.Command):
                 ctx.fail(
                     f"{max(parameter.opts, key=len)} is given twice, and can have one value: leave one of them out"
                 )
+        asks_for_help = any(parameter.is_eager for parameter in order)
+        if not ctx.resilient_parsing and not asks_for_help:
+            _refuse_missing(self.get_params(ctx), ctx, values)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -195,6 +202,36 @@ class PanelCommand(click.Command):
 
 def _takes_one_value(parameter: click.Parameter) -> bool:
     return isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
+
+
+def _suggest(error: click.NoSuchOption, parameters: list[click.Parameter], ctx: click.Context) -> None:
+    """Raise UsageError with the option that has this name in Python, such as --from for --table."""
+    name = error.option_name.lstrip("-").replace("-", "_")
+    for parameter in parameters:
+        if parameter.name == name and isinstance(parameter, click.Option):
+            ctx.fail(f"no such option: {error.option_name}; did you mean {max(parameter.opts, key=len)}?")
+
+
+def _refuse_missing(parameters: list[click.Parameter], ctx: click.Context, values: Mapping[str, object]) -> None:
+    """Raise UsageError with all required arguments and options that were not given; click would name the first one."""
+    lines = []
+    for parameter in parameters:
+        value = values.get(str(parameter.name))
+        # Of one that is not given, there is nothing, an empty list, or a mark of click.
+        is_given = isinstance(value, str) or (isinstance(value, list | tuple) and len(value) > 0)
+        if parameter.required and not is_given:
+            lines.append(_missing_line(parameter, ctx))
+    if lines:
+        ctx.fail("\n".join(["missing:", *lines]))
+
+
+def _missing_line(parameter: click.Parameter, ctx: click.Context) -> str:
+    """Return how a parameter is given, and what it means."""
+    if isinstance(parameter, _Argument):
+        return f"  {parameter.make_metavar(ctx)}: {parameter.about.removesuffix('  [required]')}"
+    record = parameter.get_help_record(ctx)
+    names, about = record if record is not None else (parameter.opts[0], "")
+    return f"  {names}: {about.removesuffix('  [required]')}"
 
 
 def _check_dashes(parameters: list[click.Parameter], ctx: click.Context, args: list[str]) -> None:

@@ -4,6 +4,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from wdsflow.shards.shard import PIPE, Shard
@@ -31,11 +32,14 @@ def nearest_shards(pattern: str) -> str:
         return ""  # they exist; the problem is another one
     parts = Path(path).parts
     known = 0
-    while known < len(parts) and Path(*parts[: known + 1]).is_dir():
+    while known < len(parts) and os.path.isdir(Path(*parts[: known + 1])):
         known += 1
     top = str(Path(*parts[:known])) if known else "."
     missing, rest = (parts[known], parts[known + 1 :]) if known < len(parts) else ("", ())
-    names = sorted(os.listdir(top))
+    try:
+        names = sorted(os.listdir(top))
+    except OSError:
+        return ""
     found = [os.path.join(top, name) if known else name for name in names if not name.startswith(".")]
     shards = [each for each in found if os.path.isfile(each) and each.lower().endswith(".tar")]
     folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
@@ -62,9 +66,10 @@ def nearest_ledger(path: Path) -> Path | None:
 
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):
-        for each in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if Layout(each).has_ledgers:
-                found[each.name] = each
+        with suppress(OSError):  # a folder that does not exist, or cannot be read
+            for each in sorted(folder.iterdir()):
+                if Layout(each).has_ledgers:
+                    found[each.name] = each
     near = _closest(path.name, [*found]) or [*found][: len(found) == 1]
     return found[near[0]] if near else None
 

@@ -1,15 +1,16 @@
 """Messages of commands that refuse or fail: the reason, and commands that fix it."""
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from wdsflow.records.working_folder import store_of
+from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.shards.urls import spelled
-from wdsflow.text.shell import escape
+from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger
 from .run_arguments import Misuse, NoLedger
@@ -17,6 +18,7 @@ from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
+    from wdsflow.packing.folder_names import PatternName
     from wdsflow.packing.folder_rows import HoldsTables
     from wdsflow.packing.layouts import WhichColumn
     from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
@@ -97,6 +99,11 @@ def _about_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]
         yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
     yield from error.advice
     yield "to pack the files by their names, without a table: move tables out of there"
+
+
+def _about_pattern_name(error: "PatternName", typed: Typed) -> list[str]:
+    out = error.instead if remote_url(error.instead) else free(Path(error.instead))
+    return [f"such as: {typed.again(out=out)}"]
 
 
 def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
@@ -314,6 +321,28 @@ def _about_output(error: OSError, typed: Typed) -> NoReturn:
     cannot_write(error, f"free space there: finished {finished} are kept, and the same command resumes")
 
 
+def _about_permission(error: PermissionError, typed: Typed) -> NoReturn:
+    """Report a file that cannot be read, or what cannot be written, with a fix."""
+    path, out = str(error.filename or ""), typed.given.get("out") or _OUT.get(typed.name, "")
+    outputs = [str(out), *map(str, typed.given.get("export") or ())] if is_resumable(typed) else []
+    if not path or any(path == output or path.startswith(f"{output}/") for output in outputs):
+        _about_output(error, typed)
+    refuse_unreadable(error)
+
+
+def refuse_unreadable(error: PermissionError) -> NoReturn:
+    """Report a file that this user may not open; exit with status 2."""
+    refuse(f"cannot open {error.filename}: {error.strerror}", f"to see who may: {_look_at(str(error.filename))}")
+
+
+def _look_at(path: str) -> str:
+    """Return a command that shows the permissions of a path, or of the first folder above it that cannot be opened."""
+    shown = path
+    while shown and not os.path.lexists(shown):
+        shown = os.path.dirname(shown)
+    return f"ls -ld {quote_path(shown or '.')}"
+
+
 def _about_unpaired(_: Exception, typed: Typed) -> NoReturn:
     from wdsflow.cli.train import refuse_unpaired
 
@@ -321,7 +350,7 @@ def _about_unpaired(_: Exception, typed: Typed) -> NoReturn:
 
 
 def _see(_: Exception, typed: Typed) -> list[str]:
-    return [f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
+    return [typed.allowing_pipes() or f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
 
 
 _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported
@@ -341,6 +370,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "EngineError": _after_engine,
     "SourceError": _about_source,
     "StoreError": lambda error, typed: refuse(*_about_file(error, typed)),
+    "PermissionError": _about_permission,
     "OSError": _about_output,
     "LocalOnly": lambda error, typed: [typed.again(**dict.fromkeys(error.options))],
     "ValueError": _about_value,
@@ -359,6 +389,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "NoTable": _about_no_table,
     "WhichColumn": _about_which_column,
     "HoldsTables": _about_tables_of_folder,
+    "PatternName": _about_pattern_name,
     "TableError": lambda error, _: error.advice,
     "WrongJoin": lambda error, typed: (
         [f"for a value in the json: {typed.again(on=f'json:{error.text}')}"] if error.text else []

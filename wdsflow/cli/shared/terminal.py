@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from wdsflow.records.working_folder import store_of
+from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
+from wdsflow.shards.source.base import local_file
 from wdsflow.text.shell import escape, quote_path
 
 from .typed import Typed, free
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from wdsflow.records.unfinished import Unfinished
     from wdsflow.scan.evidence import ShardEvidence
     from wdsflow.shards.urls import NoShards
 
@@ -49,9 +51,25 @@ def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
     """Yield suggestions for a pattern that matches no shards."""
     from wdsflow.shards.urls import JsonLinesGiven
 
+    if (run := _run_without_shards(error.pattern)) is not None:
+        yield f"{run.title} did not finish, or still runs: none of its shards are written"
+        if command := run.from_here(run.words):
+            yield f"to resume it: {command}"
+        return
     yield error.hint or "quote the pattern to keep the shell from expanding braces; folders work too"
     if typed is not None and not isinstance(error, JsonLinesGiven):
         yield from instead(error.pattern, typed)
+
+
+def _run_without_shards(pattern: str) -> "Unfinished | None":
+    """Return the run that was to write shards into the folder of a pattern; None if there is none."""
+    from wdsflow.records.unfinished import INSIDE, MARK, unfinished_run
+
+    path = local_file(pattern)
+    if path is None:
+        return unfinished_run(pattern.rstrip("/")) if remote_url(pattern) and pattern.endswith("/") else None
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    return unfinished_run(folder) if os.path.isfile(os.path.join(folder, INSIDE, MARK)) else None
 
 
 def instead(pattern: str, typed: Typed) -> Iterator[str]:
@@ -92,10 +110,10 @@ def console(stream: TextIO | None = None) -> "Console":
 
 
 def print_lines(*lines: str) -> None:
-    """Print lines on standard output by a console: none of them is wrapped."""
-    shell = console()
+    """Print lines on standard output; none of them is wrapped."""
+    # Not by a console: the import of rich takes as long as some commands.
     for line in lines:
-        shell.print(line, soft_wrap=True)
+        print(line)
 
 
 class _Renaming:

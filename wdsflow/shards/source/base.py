@@ -31,6 +31,9 @@ class SourceError(OSError):
         self.kind: Trouble = kind
         self.detail, self.fix = detail, fix
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _same_error, (type(self), self.kind, self.detail, self.fix)
+
 
 class SourceChangedError(SourceError):
     """A file that changed after it was opened: its bytes may be of two versions."""
@@ -42,6 +45,13 @@ class SourceChangedError(SourceError):
     def short(end: int, missing: int) -> "SourceChangedError":
         """Return the error of a source that has fewer bytes than its headers promised."""
         return SourceChangedError(f"it ends at byte {end:,}, {missing:,} too early")
+
+
+def _same_error(kind_of_error: type[SourceError], kind: Trouble, detail: str, fix: str) -> SourceError:
+    """Return the error of another process."""
+    error = kind_of_error.__new__(kind_of_error)
+    SourceError.__init__(error, kind, detail, fix)
+    return error
 
 
 class StreamFault(NamedTuple):
