@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.jpeg import load_simplejpeg
-from wdsflow.images.pillow import formats
+from wdsflow.images.pillow import no_programs, open_image
 
 from ..base import Dropped, StageError
 
@@ -215,7 +214,7 @@ def decode_with_pillow(
     ``upright``. Raises StageError, or Dropped if Pillow refuses the number of pixels.
     """
     with _errors_named():
-        image = opened(data)
+        image = open_image(data)
     target = gate(image)
     with _errors_named():
         width, height = image.size
@@ -223,20 +222,14 @@ def decode_with_pillow(
         scale = scale_of(width, height, target, k, 8 if jpeg else _MOST_REDUCED) if mode == "fast" else 1
         if jpeg and scale > 1 and image.draft(None, (width // scale, height // scale)) is None:
             scale = 1
-        image.load()
+        with no_programs():
+            image.load()
         result = plain_rgb(image) if mode == "reference" else to_rgb(image, alpha, high_depth)
         if scale > 1 and not jpeg:
             result = result.reduce(scale)
         elif result is image and image.format not in _PIXELS_ONLY:
             result = image.copy()  # it would keep its decoder and the file alive
         return result, (0, 0, width / scale, height / scale), orientation_of(image) if upright else 1
-
-
-def opened(data: bytes) -> "Image":
-    """Open an encoded image with Pillow, without decoding it. Raises what Pillow raises."""
-    from PIL import Image
-
-    return Image.open(BytesIO(data), formats=formats())
 
 
 @contextmanager

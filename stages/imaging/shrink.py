@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import UNREADABLE
-from wdsflow.images.pillow import quiet
+from wdsflow.images.pillow import open_image, quiet
 
 from ..base import Dropped, StageError, check_choice
-from .decoders import opened, orientation_of, scale_of, to_rgb
+from .decoders import orientation_of, scale_of, to_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -264,7 +264,7 @@ class Shrinker:
             return b""
         turn = header.orientation
         if header.format != "jpeg":
-            with quiet(), opened(data) as image:
+            with quiet(), open_image(data) as image:
                 turn = orientation_of(image)
         return _EXIF % turn if 2 <= turn <= 8 else b""
 
@@ -278,7 +278,7 @@ def _measured(data: bytes, header: ImageHeader) -> ImageHeader:
     if header.format in UNREADABLE:
         raise StageError("undecodable", f"{header.format} cannot be decoded here, and its size is unknown")
     try:
-        with quiet(), opened(data) as image:
+        with quiet(), open_image(data) as image:
             return header._replace(width=image.width, height=image.height, mode=image.mode)
     except Exception as error:  # noqa: BLE001 - Pillow raises many kinds of errors for damaged files
         raise StageError("undecodable", f"{header.format}: {str(error)[:200]}") from None
@@ -290,7 +290,7 @@ def _in_srgb(image: "Image", data: bytes) -> "Image":
 
     if image.mode not in {"RGB", "RGBA"}:
         return image
-    with quiet(), opened(data) as whole:
+    with quiet(), open_image(data) as whole:
         found = whole.info.get("icc_profile")
     if not found:
         return image

@@ -12,7 +12,10 @@ from wdsflow.readers.wanted_fields import extension_of, reason_for, refused
 from wdsflow.scan.content.other import IMAGE_EXTENSIONS
 from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence
 
-STATUSES = "ok ? - bad empty blank not-utf8 no-caption bomb big big-bad unsafe".split()
+STATUSES = (
+    "ok ? - bad empty blank not-utf8 no-caption bomb big big-bad unsafe cut not-image markup no-library not-zipped "
+    "partly suspect"
+).split()
 VALUES = frozenset("cls cls2 index inx id json jsn ten tb mp msg npy npz cbor".split())
 WORDS = frozenset({"txt", "text", "transcript"})
 PICKLES = frozenset({"pyd", "pickle", "pth"})
@@ -55,11 +58,12 @@ def test_ray_data_refuses_pickles_whatever_they_hold() -> None:
 @pytest.mark.parametrize(
     ("field", "troubles"),
     [
-        ("jpg", "bad empty bomb big-bad"),
+        ("jpg", "bad empty bomb big-bad cut not-image markup"),
         ("txt", "bad not-utf8"),
-        ("json", "bad empty"),
-        ("x.gz", "bad not-utf8 bomb big-bad"),
-        ("gz", "bad not-utf8 bomb big-bad"),
+        ("json", "bad empty no-library"),
+        ("x.gz", "not-zipped"),
+        ("gz", "not-zipped"),
+        ("json.gz", "bad not-utf8 bomb big-bad cut not-image markup no-library not-zipped"),
         ("xgz", ""),
         ("note", ""),
     ],

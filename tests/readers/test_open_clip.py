@@ -50,7 +50,7 @@ def new(**options: object) -> OpenClip4:
         ("jpg txt text:not-utf8", ["bad-field text"]),
         ("jpg txt json:bad", ["bad-field json"]),
         ("jpg txt json:no-caption", ["usable"]),
-        ("jpg txt x.gz:bad", ["bad-field x.gz"]),
+        ("jpg txt x.gz:not-zipped", ["bad-field x.gz"]),
         ("jpg txt note:bad", ["usable"]),
         ("jpg txt pyd:unsafe", ["usable"]),
         ("jpg txt:not-utf8", ["bad-caption txt"]),

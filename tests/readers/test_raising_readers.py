@@ -219,7 +219,7 @@ def test_a_shard_ends_in_the_readers_exception_where_it_cannot_be_opened_or_is_c
 @pytest.mark.parametrize(
     ("reader", "traits"),
     [
-        (WebDataset1, {"raises", "empty_raises"}),
+        (WebDataset1, {"raises", "empty_raises", "loads_arrays"}),
         (Datasets, {"raises", "visible_only", "gives_none", "same_fields", "makes_columns"}),
         (RayData, {"raises", "sees_metadata", "through_arrow", "gives_none", "same_fields", "in_parallel"}),
         (OpenClip33, {"empty_stalls", "joins"}),

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import ShapeCount, ShardEvidence, Tally
-from wdsflow.shards.tar.members import is_junk
+from wdsflow.scan.runs import is_junk_run
 from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity
@@ -40,8 +40,9 @@ class Mispaired(Rule):
         shards = context.evidence.shards
         heads: dict[str, list[int]] = {}
         for index, shard in enumerate(shards):
-            if shard.runs.head is not None and not is_junk(shard.runs.head.key):
-                heads.setdefault(shard.runs.head.key, []).append(index)
+            head = shard.runs.head
+            if head is not None and not is_junk_run(head.key, head.shape):
+                heads.setdefault(head.key, []).append(index)
         rows = []
         for index, shard in enumerate(shards):
             tail = shard.runs.last
@@ -156,7 +157,7 @@ class MixedPrefix(LossRule):
         lost = sum(
             item.count
             for item in folded(context, reader, shard)
-            if not context.usable(reader, item.shape) and not is_junk(item.key)
+            if not context.usable(reader, item.shape) and not is_junk_run(item.key, item.shape)
         )
         return RuleLoss(min(lost, count))
 

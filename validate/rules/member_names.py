@@ -2,7 +2,7 @@
 
 from wdsflow.readers.base import Reader
 from wdsflow.scan.evidence import Part, ShardEvidence
-from wdsflow.shards.tar.members import is_junk
+from wdsflow.scan.runs import is_junk_run
 from wdsflow.text.words import how_many
 
 from ..finding import Severity
@@ -76,7 +76,7 @@ def _is_affected(context: Context, reader: Reader, shard: ShardEvidence) -> bool
     if _splits(shard) or (reader.keys_once and shard.tally("key.again-twin").count):
         return True
     bound = context.bound(reader)
-    junk = (item.shape for item in reader.runs(shard).counted() if is_junk(item.key))
+    junk = (item.shape for item in reader.runs(shard).counted() if is_junk_run(item.key, item.shape))
     return any(crashes(context, bound, shape) for shape in junk)
 
 

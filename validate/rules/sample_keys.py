@@ -8,8 +8,7 @@ from itertools import pairwise
 from wdsflow.readers.base import Reader
 from wdsflow.readers.energon import share_keys
 from wdsflow.scan.evidence import Part, Run, Shape, ShardEvidence
-from wdsflow.scan.runs import merged
-from wdsflow.shards.tar.members import is_junk
+from wdsflow.scan.runs import is_junk_run, merged
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -196,7 +195,7 @@ class SplitSample(Rule):
         found = []
         for shard, following in pairwise(context.evidence.shards):
             tail, head = shard.runs.last, following.runs.head
-            if tail is None or head is None or tail.key != head.key or is_junk(tail.key):
+            if tail is None or head is None or tail.key != head.key or is_junk_run(tail.key, tail.shape):
                 continue
             # Not the parts of several samples whose keys a dot cuts to the same (W010).
             before, after = _cut_off(shard, tail), _cut_off(following, head)

@@ -1,15 +1,16 @@
 """The verdict for one reader: trains, loses, stalls, crashes, refused or not judged, with the funnel of samples."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from wdsflow.readers.base import Reader
-from wdsflow.scan.evidence import BAD, UNKNOWN, UNSAFE, Evidence, Part, Shape
+from wdsflow.scan.evidence import BAD, SUSPECT, UNKNOWN, UNSAFE, Evidence, Runs, Shape, ShardEvidence
 from wdsflow.scan.naming import is_dotted
-from wdsflow.scan.runs import merged
+from wdsflow.scan.runs import is_junk_run, merged
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 
 from .pipeline_run import PipelineRun
 from .reader_pass import LossPlace, PassResult, run_pass
@@ -19,7 +20,10 @@ _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
 _OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
 
+_DOUBTFUL = "their contents are too large to be decoded here, or a pickle looks broken"
+
 Outcome = Literal["trains", "loses", "stalls", "crashes", "refused", "not judged"]
+_WORSE: tuple[Outcome, ...] = ("trains", "loses", "stalls", "crashes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,43 +83,47 @@ class Verdict:
 def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict:
     """Return the verdict of a reader on one pass over the shards, in the reader's own order.
 
+    If contents could not be decoded although something speaks against them, the number of usable samples is a range,
+    and its lower end decides about the outcome.
+
     Args:
         evidence: evidence of the scan.
         reader: the reader.
         max_loss: share of samples, 0 to 1, that may be lost before "trains" becomes "loses".
     """
-    result = PassResult()
-    starved = False  # some worker yields nothing: the loader waits for it, regardless of the others
-    for worker in reader.order(evidence.shards):
-        one = run_pass(reader, worker)
-        starved = starved or not one.usable
-        result.merge(one)
-        if result.crash is not None:
-            break
-    if result.crash is not None and reader.in_parallel:
-        result = _without_order(result, evidence, reader)
+    result, starved = _passes(evidence.shards, reader)
+    samples = evidence.samples + result.split + _uncounted(evidence.shards, reader)
+    outcome = _outcome(result, starved, samples, max_loss)
     open_end = result.crash is not None and reader.in_parallel and result.usable > 0
+    least = 0 if open_end else None
+    doubtful = 0
+    if _matters(evidence, reader, {SUSPECT}):
+        worse, starved = _passes([_spoiled_shard(shard) for shard in evidence.shards], reader)
+        doubtful = result.usable - worse.usable
+        least = 0 if open_end else worse.usable
+        outcome = max(outcome, _outcome(worse, starved, samples, max_loss), key=_WORSE.index)
     lost: Counter[str] = Counter()
     for loss, count in result.lost.items():
         lost[loss.reason] += count
-    samples, members = evidence.samples + result.split, sum(shard.members for shard in evidence.shards)
-    pickled = _pickled(evidence, reader)
+    members = sum(shard.members for shard in evidence.shards)
+    pickled = _matters(evidence, reader, {UNSAFE})
     unknown = "" if evidence.level == "names" else reader.unknown(evidence.shards)
-    guessed = any(
-        part.status == UNKNOWN for shard in evidence.shards for shape in shard.runs.shapes() for part in shape
-    )
+    guessed = _matters(evidence, reader, {UNKNOWN, SUSPECT})
     exact = evidence.level == "full" and not (open_end or guessed or pickled or unknown)
+    reasons = _adding_up(result, evidence, samples, reader)
+    if doubtful:
+        reasons.append(Reason("suspect", 0, f"{how_many(doubtful, 'more sample')} may be lost: {_DOUBTFUL}"))
     return Verdict(
         reader=reader.name,
         title=reader.title,
-        outcome=_outcome(result, starved and reader.empty_stalls, samples, max_loss),
+        outcome=outcome,
         samples=samples,
         usable=result.usable,
-        reasons=tuple(_adding_up(result, evidence, samples, reader)),
+        reasons=tuple(reasons),
         funnel=Funnel(members, result.formed, result.complete, result.decoded, result.usable),
         exact=exact,
         note="; ".join(filter(None, [_note(evidence, pickled, unknown), _OPEN_END * open_end])),
-        least=0 if open_end else None,
+        least=least,
         lost=dict(lost),
         barren=tuple(_barren(evidence, reader)),
         reports_losses=reader.reports_losses,
@@ -123,10 +131,44 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     )
 
 
-def _without_order(ended: PassResult, evidence: Evidence, reader: Reader) -> PassResult:
+def _passes(shards: Sequence[ShardEvidence], reader: Reader) -> tuple[PassResult, bool]:
+    """Return the result of all workers' passes, and whether one of them hangs."""
+    result = PassResult()
+    starved = False  # some worker yields nothing: the loader waits for it, regardless of the others
+    for worker in reader.order(shards):
+        one = run_pass(reader, worker)
+        starved = starved or not one.usable
+        result.merge(one)
+        if result.crash is not None:
+            break
+    if result.crash is not None and reader.in_parallel:
+        result = _without_order(result, shards, reader)
+    return result, starved and reader.empty_stalls
+
+
+def _uncounted(shards: Sequence[ShardEvidence], reader: Reader) -> int:
+    """Return how many samples a reader forms that the scan, which counts keys, does not count.
+
+    Whole samples whose key has occurred before in their shard, and those in files that belong to no sample, such as
+    those of a folder __MACOSX.
+    """
+    count = 0
+    bound = reader.bound_to(shards)
+    for shard in shards:
+        if not bound.opens(shard):
+            continue
+        for shape, number in shard.again.items():
+            count += number * any(fate.stage in ("decode", "batch") for fate in bound.fates(shape))
+        for run in bound.runs(shard).counted():
+            if is_junk_run(run.key, run.shape):
+                count += run.count * sum(fate.kind == "usable" for fate in bound.fates(run.shape))
+    return count
+
+
+def _without_order(ended: PassResult, shards: Sequence[ShardEvidence], reader: Reader) -> PassResult:
     """Return a pass that an exception ends, with the samples of all shards that can be read to their ends."""
     result = PassResult(crash=ended.crash, crash_place=ended.crash_place)
-    for worker in reader.order(evidence.shards):
+    for worker in reader.order(shards):
         for shard in worker:
             one = run_pass(reader, [shard])
             if one.crash is None:
@@ -150,18 +192,37 @@ def _outcome(result: PassResult, stalls: bool, samples: int, max_loss: float) ->
     return "loses" if not result.usable or samples - result.usable > max_loss * samples else "trains"
 
 
-def _pickled(evidence: Evidence, reader: Reader) -> bool:
-    """Return whether the reader unpickles a field: its samples depend on contents that wdsflow never unpickles."""
-    shapes = {shape for shard in evidence.shards for shape in shard.runs.shapes() if any(map(_is_unsafe, shape))}
-    return any(reader.fates(shape) != reader.fates(_spoiled(shape)) for shape in shapes)
+def _matters(evidence: Evidence, reader: Reader, statuses: Container[str]) -> bool:
+    """Return whether contents of these statuses would be missed by the reader if they did not decode."""
+    shapes = {shape for shard in evidence.shards for shape in reader.runs(shard).shapes()}
+    return any(reader.fates(shape) != reader.fates(_spoiled(shape, statuses)) for shape in shapes)
 
 
-def _is_unsafe(part: Part) -> bool:
-    return part.status == UNSAFE
+def _spoiled(shape: Shape, statuses: Container[str]) -> Shape:
+    return tuple(part._replace(status=BAD) if part.status in statuses else part for part in shape)
 
 
-def _spoiled(shape: Shape) -> Shape:
-    return tuple(Part(part.suffix, BAD) if _is_unsafe(part) else part for part in shape)
+def _spoiled_shard(shard: ShardEvidence) -> ShardEvidence:
+    """Return a shard as it is if no suspected contents decode."""
+
+    def spoiled(runs: Runs | None) -> Runs | None:
+        if runs is None or runs.head is None:
+            return runs
+        ends = [
+            None if run is None else run._replace(shape=_spoiled(run.shape, {SUSPECT}))
+            for run in (runs.head, runs.tail)
+        ]
+        return Runs(
+            ends[0], tuple(replace(item, shape=_spoiled(item.shape, {SUSPECT})) for item in runs.inner), ends[1]
+        )
+
+    return replace(
+        shard,
+        runs=spoiled(shard.runs) or Runs(),
+        visible_runs=spoiled(shard.visible_runs),
+        all_runs=spoiled(shard.all_runs),
+        by_arrow=None if shard.by_arrow is None else _spoiled_shard(shard.by_arrow),
+    )
 
 
 def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:

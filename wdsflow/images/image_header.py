@@ -13,7 +13,7 @@ from typing import IO, Any
 from .header import MAX_HEADER, ImageHeader, more_bytes, read_gif, read_png, read_webp
 from .jpeg import read_jpeg
 
-__all__ = ["HEAD", "UNREADABLE", "ImageHeader", "first_header", "read_header", "tiff_header"]
+__all__ = ["HEAD", "UNREADABLE", "ImageHeader", "first_header", "is_markup", "read_header", "tiff_header"]
 
 _JPEG, _PNG, _GIF = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a")
 
@@ -37,19 +37,30 @@ def read_header(data: bytes) -> ImageHeader | None:
 
 
 HEAD = 4096  # bytes that nearly all headers fit into
+_MOST_SEARCHED = 64 << 20  # bytes of a file of which no quick look says what it is
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
 
 
 def first_header(read: Callable[[int, int], bytes], size: int) -> tuple[ImageHeader | None, bytes]:
     """Return the header of a file of ``size`` bytes, and the bytes read for it: as many of the first as it needs.
 
-    ``read(start, size)`` returns bytes of the file.
+    ``read(start, size)`` returns bytes of the file. Formats that have more than 4 KiB before their first pixel, such as
+    PSD, XPM and DCX, are recognized only by a look at the whole file, up to 64 MiB.
     """
     head = read(0, HEAD)
     header = read_header(head)
     while header is not None and len(head) < header.needs <= MAX_HEADER and len(head) < size:
         head += read(len(head), header.needs - len(head))
         header = read_header(head)
+    if header is None and len(head) < size <= _MOST_SEARCHED and not is_markup(head):
+        head += read(len(head), size - len(head))
+        header = read_header(head)
     return header, head
+
+
+def is_markup(head: bytes) -> bool:
+    """Return whether a file begins like HTML, XML or JSON."""
+    return head[:256].lstrip(_BLANKS)[:1] in (b"<", b"{", b"[")
 
 
 _two_longs = Struct(">II").unpack_from
@@ -59,9 +70,8 @@ _SVG = re.compile(
     rb"^\s*(?:<\?xml[^>]*>\s*|<!--.{0,2000}?-->\s*|<!DOCTYPE\s+svg[^>]*>\s*)*<svg[\s>]", re.IGNORECASE | re.DOTALL
 )
 
-# Formats that Pillow has no decoder for, or only names; and those for which it would run another program (eps)
-# or open the file inside (iptc), which is never done here.
-UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic iptc jxl mp4 mpeg pdf svg wmf".split())
+# Formats that Pillow has no decoder for, or only names; and eps, for which it would run another program.
+UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic jxl mp4 mpeg pdf svg wmf".split())
 _SEARCHED = 1 << 16  # bytes
 
 # Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for them.
@@ -92,12 +102,9 @@ def read_other(data: bytes) -> ImageHeader | None:
             return ImageHeader(name, 0, 0, "")
     if data[4:8] == b"ftyp":
         return _iso_media(data)
-    start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"<":
+    if is_markup(data):
         return ImageHeader("svg", 0, 0, "") if _SVG.match(data[:4096].lstrip(b"\xef\xbb\xbf")) else None
-    if start in (b"", b"{", b"["):
-        return None
-    return _ask_pillow(data)
+    return _ask_pillow(data) if data[:256].strip(_BLANKS) else None
 
 
 def _iso_media(data: bytes) -> ImageHeader | None:

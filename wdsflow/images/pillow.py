@@ -1,4 +1,4 @@
-"""Pillow with its default limits and without warnings, regardless of the settings of the surrounding program."""
+"""Pillow as readers use it: their formats and default limits, without warnings, and without other programs."""
 
 import os
 import threading
@@ -6,22 +6,41 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 MAX_IMAGE_PIXELS = 89_478_485  # Pillow's own: it warns above, and refuses above twice as many
 BOMB_PIXELS = 2 * MAX_IMAGE_PIXELS
+_USUAL = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+_RUNS_A_PROGRAM = "EPS"  # Pillow hands such a file to Ghostscript
 
 
-_NEVER_OPENED = frozenset(("EPS", "IPTC"))  # by running a program (Ghostscript), or by opening their contents
+def open_image(data: bytes) -> "Image":
+    """Open an encoded image as ``PIL.Image.open`` does, in any format that Pillow knows, without decoding it.
+
+    Only EPS is refused. To decode, call ``load`` or ``convert`` within ``no_programs()``: a file in the format IPTC
+    may hold an EPS. Raises what Pillow raises.
+    """
+    from PIL import Image
+
+    return Image.open(BytesIO(data), formats=_formats())
+
+
+def no_programs() -> AbstractContextManager[None]:
+    """Keep Pillow from running Ghostscript for the time of a block, as on a machine that has none."""
+    return _NO_PROGRAMS
 
 
 @cache
-def formats() -> tuple[str, ...]:
-    """Return Pillow's formats that may be opened, the usual ones first."""
+def _formats() -> tuple[str, ...]:
+    """Return the formats that are opened, the usual ones first."""
     from PIL import Image
 
     Image.init()
-    usual = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-    return usual + tuple(name for name in Image.ID if name not in usual and name not in _NEVER_OPENED)
+    return _USUAL + tuple(name for name in Image.ID if name not in (*_USUAL, _RUNS_A_PROGRAM))
 
 
 class _Shared(AbstractContextManager[None]):
@@ -49,12 +68,12 @@ class _Shared(AbstractContextManager[None]):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Pillow's warnings and reset its switches for the time of a block.
+    """Silence Pillow's warnings, reset its switches, and let it run no program, for the time of a block.
 
     Warnings only in the main thread: they belong to the process, and other threads may be changing their filters.
     """
     main = threading.current_thread() is threading.main_thread()
-    with warnings.catch_warnings() if main else nullcontext(), _DEFAULTS:
+    with warnings.catch_warnings() if main else nullcontext(), _DEFAULTS, _NO_PROGRAMS:
         if main:
             warnings.simplefilter("ignore")
         yield
@@ -78,6 +97,18 @@ def _defaults() -> Iterator[None]:
 
 
 @contextmanager
+def _without_ghostscript() -> Iterator[None]:
+    from PIL import EpsImagePlugin
+
+    known = EpsImagePlugin.gs_binary
+    EpsImagePlugin.gs_binary = False
+    try:
+        yield
+    finally:
+        EpsImagePlugin.gs_binary = known
+
+
+@contextmanager
 def _silence() -> Iterator[None]:
     try:
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -93,4 +124,4 @@ def _silence() -> Iterator[None]:
         os.close(nowhere)
 
 
-_DEFAULTS, _SILENCE = _Shared(_defaults), _Shared(_silence)
+_DEFAULTS, _SILENCE, _NO_PROGRAMS = _Shared(_defaults), _Shared(_silence), _Shared(_without_ghostscript)

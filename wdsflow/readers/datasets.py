@@ -71,7 +71,7 @@ class Datasets(Reader):
         image = first_of([key for key in IMAGE_FIELDS if key in columns], fields)
         lower = [(part, part._replace(suffix=part.suffix.lower())) for part in shape]
         for part, field in lower:
-            if refused(field, _DECODED):
+            if refused(field, _DECODED, loads_arrays=True):
                 return Fate("crash", "decode", reason_for(part, image, _TEXT_KEY), part.suffix)
         for part, field in lower:
             if part.suffix not in columns:

@@ -222,4 +222,4 @@ def _is_refused(part: Part) -> bool:
     if part.suffix.startswith("__"):
         return False
     suffix = part.suffix.lower() if extension_of(part.suffix).lower() in IMAGES else part.suffix
-    return refused(part._replace(suffix=suffix), WebDataset1.decoded)
+    return refused(part._replace(suffix=suffix), WebDataset1.decoded, loads_arrays=WebDataset1.loads_arrays)

@@ -1,12 +1,26 @@
 """Which fields a reader decodes, and why a sample does not train."""
 
-import io
 import json
 import re
 from collections.abc import Callable, Mapping
 
+from wdsflow.scan.content.image_content import decode_image
 from wdsflow.scan.content.other import EXTENSIONS
-from wdsflow.scan.evidence import BAD, BIG_BAD, BOMB, EMPTY, NOT_UTF8, Part
+from wdsflow.scan.evidence import (
+    BAD,
+    BIG_BAD,
+    BOMB,
+    CUT,
+    EMPTY,
+    MARKUP,
+    NO_LIBRARY,
+    NOT_IMAGE,
+    NOT_UTF8,
+    NOT_ZIPPED,
+    OK,
+    PARTLY,
+    Part,
+)
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 IMAGES, TEXTS = EXTENSIONS["image"], EXTENSIONS["text"]
@@ -15,9 +29,9 @@ OTHERS = frozenset().union(
 )
 PICKLES = frozenset({"pyd", "pickle", "pth"})  # webdataset 0.2 leaves pkl as bytes
 
-IMAGE_TROUBLE = frozenset({BAD, EMPTY, BOMB, BIG_BAD})  # Pillow raises for them
+IMAGE_TROUBLE = frozenset({BAD, CUT, NOT_IMAGE, MARKUP, EMPTY, BOMB, BIG_BAD})  # Pillow raises for them
 TEXT_TROUBLE = frozenset({BAD, NOT_UTF8})
-OTHER_TROUBLE = frozenset({BAD, EMPTY})  # no decoder of numbers, json or arrays takes nothing for something
+OTHER_TROUBLE = frozenset({BAD, NO_LIBRARY, EMPTY})  # no decoder of numbers, json or arrays takes nothing for something
 
 _TO_LAST_DOT = re.compile(r".*[.]")  # "." matches no newline, in webdataset's pattern as in this one
 
@@ -32,15 +46,28 @@ def extension_of(suffix: str) -> str:
     return _TO_LAST_DOT.sub("", key.removesuffix(".gz"))
 
 
-def refused(part: Part, decoded: frozenset[str]) -> bool:
-    """Return whether decoding one field raises. ``decoded`` has the extensions that the reader decodes."""
+def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) -> bool:
+    """Return whether decoding one field raises.
+
+    Args:
+        part: the field.
+        decoded: the extensions that the reader decodes.
+        loads_arrays: whether it loads the arrays of an npz, or only opens the file.
+    """
     suffix = part.suffix
     extension = extension_of(suffix)
     if suffix == "gz" or suffix.endswith(".gz"):
-        # Gzip itself raises for any field. Its contents were judged by the decoder of the name without .gz.
-        return part.status in TEXT_TROUBLE or part.status in IMAGE_TROUBLE - {EMPTY}
+        if part.status == NOT_ZIPPED:  # for any field
+            return True
+        if extension not in decoded:
+            return False
+        # Its contents were judged by the decoder of the name without .gz; an empty text is none of its faults.
+        trouble = TEXT_TROUBLE | IMAGE_TROUBLE | OTHER_TROUBLE
+        return part.status in (trouble - {EMPTY}) or (loads_arrays and part.status == PARTLY)
     if extension not in decoded:
         return False
+    if part.status == PARTLY:
+        return loads_arrays
     if extension in TEXTS:
         return part.status in TEXT_TROUBLE
     return part.status in (IMAGE_TROUBLE if extension in IMAGES else OTHER_TROUBLE)
@@ -99,18 +126,9 @@ def _parses(data: bytes) -> bool:
 
 
 def _image_trouble(data: bytes) -> str:
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            image.draft("RGB", (1, 1))  # the smallest scale reads all the data in a part of the time
-            image.load()
-    except UnidentifiedImageError:
-        return "bad: image is not an image"
-    except Image.DecompressionBombError:
-        return "bad: image has too many pixels"
-    except Image.DecompressionBombWarning:  # where warnings are errors; OpenCLIP would decode it
+    status, notes = decode_image(data, 0)
+    if status == OK:
         return ""
-    except Exception:  # noqa: BLE001 - Pillow's readers raise all kinds, and OpenCLIP drops the sample for any
-        return "bad: image cannot be decoded"
-    return ""
+    if status == BOMB:
+        return "bad: image has too many pixels"
+    return "bad: image cannot be decoded" if notes else "bad: image is not an image"

@@ -26,6 +26,7 @@ class WebDataset1(Reader):
     title = "webdataset 1.x (default handlers)"
     empty_raises = True
     decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
+    loads_arrays: ClassVar[bool] = True  # of an npz, not only the file
     path_field: ClassVar[str] = "__local_path__"  # set with the first member of a sample from a local file
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
@@ -40,7 +41,9 @@ class WebDataset1(Reader):
     def _fate(self, sample: Sample) -> Fate:
         image = first_of(IMAGE_FIELDS, sample)
         for part in sample.values():
-            if not part.suffix.startswith("__") and refused(part, self.decoded):
+            if part.suffix.startswith("__"):
+                continue
+            if refused(part, self.decoded, loads_arrays=self.loads_arrays):
                 return Fate("crash", "decode", reason_for(part, image, _CAPTION), part.suffix)
         return USABLE if image and _CAPTION in sample else lacking(image, _CAPTION in sample, "crash")
 
@@ -59,5 +62,6 @@ class WebDataset02(WebDataset1):
     title = "webdataset 0.2 (<= 0.2.86, default handlers)"
     empty_raises = False
     decoded = WebDataset1.decoded - {"pkl"}
+    loads_arrays = False
     joins = True  # up to 0.2.88
     path_field = URL  # no other field is set

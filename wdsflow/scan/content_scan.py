@@ -6,20 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from wdsflow.images.image_header import ImageHeader, read_header
+from wdsflow.images.image_header import ImageHeader, first_header
 from wdsflow.media import media_kind
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
-from wdsflow.scan.content.image_content import decode_image, ends_early, has_end, header_status, image_notes
-from wdsflow.scan.content.other import decode_other, kind_of, media_notes, npy_rank
+from wdsflow.scan.content.image_content import (
+    decode_image,
+    ends_early,
+    has_end,
+    header_status,
+    image_notes,
+    is_told_by_header,
+    with_cause,
+)
+from wdsflow.scan.content.other import NPY_START, decode_other, kind_of, media_notes, npy_is_valid, npy_rank
 from wdsflow.scan.content.text_content import look_at_json, look_at_text, texts_in
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .evidence import (
     BAD,
+    BIG,
     EMPTY,
     MISFIT,
     OK,
     OPAQUE,
+    SUSPECT,
     UNKNOWN,
     FieldCount,
     JsonKey,
@@ -81,8 +91,9 @@ def smallest_hashes(names: Iterable[str], size: int) -> tuple[int, ...]:
 
 HEAD = 4096  # first bytes of an image that are looked at
 TAIL = 32
-MOST_TEXT = 1 << 20
-MOST_JSON = 16 << 20
+LONG_TEXT = 1 << 20  # bytes from which a text is reported as huge
+LONG_JSON = 16 << 20
+MOST_JSON = 64 << 20  # parsed, it takes several times as much
 MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
 _JSON_KEYS = 64
 _RUNS = 1024  # kinds of runs that are counted before they are added up
@@ -93,9 +104,17 @@ BAD_MARK = "__bad__"  # a field that readers use as a flag: if it has a byte the
 _GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
 _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
 
+_DECODABLE = (OK, BIG)
+
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
 # Of all members of one name: kind, name in lower case, counts, column.
 _Field = tuple[str, str, FieldCount, Column | None]
+
+
+def whole(size: int, read: Read) -> bytes | None:
+    """Return the contents of a member; None if they are too large, or cannot be read as a whole."""
+    data = read(0, size) if size <= MOST_FIELD else b""
+    return data if len(data) == size else None
 
 
 class Looker:
@@ -189,36 +208,40 @@ class Looker:
         return field
 
     def _image(self, lower: str, count: FieldCount, size: int, read: Read) -> str:
-        data = read(0, size) if self.full and size <= MOST_FIELD else b""
-        head = data[:HEAD] or read(0, min(size, HEAD))
-        if self.full and size > MOST_FIELD:
-            self.note(("field.huge",), lower)
-        header = read_header(head)
-        while header is not None and header.needs > len(head) < size:
-            head = data or read(0, min(size, header.needs))
-            header = read_header(head)
+        header, head = first_header(lambda start, most: read(start, min(most, size - start)), size)
         notes = image_notes(header, lower, head, size)
         if header is not None:
             self._count_image(header, size)
             count.ranks |= _RANKS.get(header.mode, _COLOURED)
-        if not data:
-            status = header_status(header, size, self.max_image_pixels)
-            early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
-            # Few images end in other bytes: only these are read to their end.
-            if header is not None and early and not (size <= MOST_FIELD and has_end(read(0, size), header)):
-                notes += ("image.cut",)
-        else:
-            status, found = decode_image(data, self.max_image_pixels)
-            notes += tuple(note for note in found if note not in notes)
-            digest = zlib.crc32(data)
-            self.images.add(digest)
-            self.image_hashes.add(digest)
-            if len(self.image_hashes) > _BLOCK:
-                self.image_hashes = set(heapq.nsmallest(_IMAGES, self.image_hashes))
+        early = header is not None and ends_early(read(size - TAIL, TAIL) if size > TAIL else head, header)
+        status = header_status(header, size, self.max_image_pixels)
+        # Decoding is dear. An image that would be reported as cut, or that its header does not judge, is worth it.
+        if self.full or (status in _DECODABLE and (early or not is_told_by_header(header))):
+            data = whole(size, read)
+            if data is None:
+                self.note(("field.huge",), lower)
+                status = SUSPECT if status in _DECODABLE else status
+            else:
+                status, decoder_notes = decode_image(data, self.max_image_pixels)
+                notes += tuple(note for note in decoder_notes if note not in notes)
+                # Few images end in other bytes: only these are searched to their end.
+                if early and header is not None and not self.full and not has_end(data, header):
+                    notes += ("image.cut",) if "image.cut" not in notes else ()
+                self._remember_image(data)
         if notes:
             size_text = f"{header.width}x{header.height}" if header is not None and header.width else ""
             self.note(notes, f"{lower} {size_text}".strip())
-        return status
+        return with_cause(status, notes)
+
+    def _remember_image(self, data: bytes) -> None:
+        """Count an image that occurs again; only if all are read."""
+        if not self.full:
+            return
+        digest = zlib.crc32(data)
+        self.images.add(digest)
+        self.image_hashes.add(digest)
+        if len(self.image_hashes) > _BLOCK:
+            self.image_hashes = set(heapq.nsmallest(_IMAGES, self.image_hashes))
 
     def _count_image(self, header: ImageHeader, size: int) -> None:
         facts = self.shard.images
@@ -234,10 +257,12 @@ class Looker:
         facts.megapixels[power] = facts.megapixels.get(power, 0) + 1
 
     def _text(self, lower: str, size: int, read: Read) -> str:
-        if size > MOST_TEXT:
+        if size > LONG_TEXT:
             self.note(("text.huge",), lower)
-            return UNKNOWN
-        status, notes, text = look_at_text(read(0, size))
+        data = whole(size, read)
+        if data is None:
+            return SUSPECT
+        status, notes, text = look_at_text(data)
         if lower == "txt":
             facts = self.shard.captions
             facts.count += 1
@@ -251,10 +276,11 @@ class Looker:
         return status
 
     def _json(self, column: Column | None, size: int, read: Read) -> str:
-        if size > MOST_JSON:
+        if size > LONG_JSON:
             self.note(("json.huge",))
-            return UNKNOWN
-        data = read(0, size)
+        data = whole(size, read) if size <= MOST_JSON else None
+        if data is None:
+            return SUSPECT
         status, notes, value = look_at_json(data, self.wanted)
         if notes:
             self.note(notes)
@@ -299,12 +325,12 @@ class Looker:
 
     def _other(self, field: _Field, size: int, read: Read) -> str:
         kind, lower, count, column = field
-        if kind not in ("integer", "pickle", "torch") and not self.full:
-            return UNKNOWN
-        if size > MOST_FIELD or (kind == "integer" and size > MOST_TEXT):
+        if kind == "npy" and column is None:
+            return self._npy(lower, count, size, read)
+        data = whole(size, read)
+        if data is None:
             self.note(("field.huge",), lower)
-            return UNKNOWN
-        data = b"" if kind in ("pickle", "torch") else read(0, size)
+            return SUSPECT
         status, notes = decode_other(kind, lower, data)
         self.note(notes, lower)
         if kind == "npy" and status == OK:
@@ -312,6 +338,16 @@ class Looker:
         if column is not None and status == OK:
             return self._fit(column, status, data) if size <= MOST_VALUE else UNKNOWN
         return status
+
+    def _npy(self, lower: str, count: FieldCount, size: int, read: Read) -> str:
+        """Judge an array by its start: the values themselves need not be read."""
+        start = read(0, min(size, NPY_START))
+        if not npy_is_valid(start, size):
+            status, notes = decode_other("npy", lower, start)  # where numpy is missing, that is the reason
+            self.note(notes, lower)
+            return status
+        count.ranks |= 1 << (npy_rank(start) + 1)
+        return OK
 
     def finish(self) -> None:
         """Write the counts into the shard's evidence."""
@@ -321,3 +357,11 @@ class Looker:
         self.shard.captions.frequent = self.captions.counts()
         self.shard.frequent_images = self.images.counts()
         self.shard.image_sketch = tuple(heapq.nsmallest(_IMAGES, self.image_hashes))
+
+
+class NamesLooker(Looker):
+    """Judges the contents of empty members, which are known by their sizes, and no others."""
+
+    def look(self, key: str, suffix: str, offset: int, size: int, read: Read) -> str:
+        """Return UNKNOWN for a member that has contents."""
+        return UNKNOWN if size else super().look(key, suffix, offset, size, read)

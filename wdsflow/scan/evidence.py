@@ -38,6 +38,12 @@ class ScanOptions:
 # The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
 OK, UNKNOWN, OPAQUE = "ok", "?", "-"
 BAD = "bad"  # its decoder would raise
+CUT, NOT_IMAGE, MARKUP = "cut", "not-image", "markup"  # images: the same, with the reason
+NO_LIBRARY = "no-library"  # the same: it needs a library that is not installed here
+NOT_ZIPPED = "not-zipped"  # the same, whatever it holds: its name ends in .gz, and it cannot be unpacked
+PARTLY = "partly"  # an npz that opens, with an array in it that does not load: not all decoders load it
+# A finding speaks of it, and it could not be decoded: it is among the samples that may be lost.
+SUSPECT = "suspect"
 EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"  # captions: no bytes; white space only; not text
 NO_CAPTION = "no-caption"  # readable json without a usable string under the wanted names
 BOMB = "bomb"  # Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS
@@ -211,6 +217,7 @@ class ShardEvidence:
     runs: Runs = field(default_factory=Runs)  # as webdataset forms them
     visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
+    again: dict[Shape, int] = field(default_factory=dict)  # of the runs, those whose key other keys had interrupted
     fields: dict[str, FieldCount] = field(default_factory=dict)
     columns: "Columns | None" = None  # of its first samples, in the first shard if a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py

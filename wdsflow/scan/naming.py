@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from wdsflow.shards.tar.members import is_meta
+from wdsflow.shards.tar.members import is_meta, why_junk
 
 from .content.text_content import texts_in
 from .evidence import JsonKey, ShardEvidence, Tally
@@ -132,7 +132,7 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
         note("name.macosx").add(key, offset, name)
     if is_meta(name):
         note("name.meta").add(key, offset, name)
-    elif base.startswith("."):
+    elif base.startswith(".") and why_junk(name):
         # Inside a folder the key becomes "folder/", which separates the members before from those after.
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:

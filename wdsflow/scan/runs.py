@@ -23,6 +23,8 @@ class RunCollector:
         self.counts: dict[Shape, int] = {}
         self.places: list[tuple[str, int, tuple[int, ...]]] = []  # of each shape in counts
         self.long_runs = 0
+        self.is_again = False  # the key of the open run was met before
+        self.again: dict[Shape, int] = {}  # runs of such keys
 
     def copy(self) -> "RunCollector":
         """Return an independent collector in the same state."""
@@ -30,16 +32,18 @@ class RunCollector:
         other.key, other.offset, other.parts = self.key, self.offset, list(self.parts)
         other.head, other.counts, other.places = self.head, dict(self.counts), list(self.places)
         other.long_runs = self.long_runs
+        other.is_again, other.again = self.is_again, dict(self.again)
         return other
 
-    def add(self, key: str, part: Part, offset: int) -> None:
-        """Take one member that has a key."""
+    def add(self, key: str, part: Part, offset: int, *, again: bool = False) -> None:
+        """Take one member that has a key; ``again``: other keys were between it and earlier members with its key."""
         if key == self.key:
             if len(self.parts) < LONGEST_RUN:
                 self.parts.append(part)
         else:
             self.close()
             self.key, self.offset, self.parts = key, offset, [part]
+            self.is_again = again
 
     def close(self) -> None:
         """End the open run; it can no longer be the last one of the shard."""
@@ -47,6 +51,7 @@ class RunCollector:
             return
         self.long_runs += len(self.parts) >= LONGEST_RUN
         shape = tuple(self.parts)
+        self.note_again(shape)
         if self.head is None:
             self.head = Run(self.key, self.offset, shape)
         elif shape in self.counts:
@@ -56,11 +61,18 @@ class RunCollector:
             self.places.append((self.key, self.offset, before))
             self.counts[shape] = 1
 
+    def note_again(self, shape: Shape) -> None:
+        """Count the open run, which ends with this shape, if its key was met before."""
+        if self.is_again:
+            self.again[shape] = self.again.get(shape, 0) + 1
+            self.is_again = False
+
     def runs(self) -> Runs:
         """Return all runs; nothing can be added afterwards."""
         if self.key is None:
             return Runs()
         last = Run(self.key, self.offset, tuple(self.parts))
+        self.note_again(last.shape)
         self.long_runs += len(self.parts) >= LONGEST_RUN
         if self.head is None:
             return Runs(head=last)
@@ -69,6 +81,11 @@ class RunCollector:
             for (shape, count), (key, offset, before) in zip(self.counts.items(), self.places, strict=True)
         )
         return Runs(self.head, inner, last)
+
+
+def is_junk_run(key: str, shape: Shape) -> bool:
+    """Return whether neighbouring members with one key are all junk, such as macOS twins."""
+    return all(is_junk(key, part.suffix) for part in shape)
 
 
 def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
@@ -93,7 +110,7 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
         name = suffix if known else "*." + suffix.rpartition(".")[2][:16]
         shard.fields.setdefault(name, FieldCount()).count += count
     # A field such as input.jpg is in most samples; the rest of a dotted base name in one or a few.
-    of_samples = [item for item in runs if not is_junk(item.key)]  # the field of folder/._a.jpg is _a.jpg
+    of_samples = [item for item in runs if not is_junk_run(item.key, item.shape)]  # folder/._a.jpg: field _a.jpg
     fields = {part.suffix.lower() for item in of_samples for part in item.shape}
     wild = [
         suffix

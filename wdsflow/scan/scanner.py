@@ -9,7 +9,7 @@ from wdsflow.shards.samples.grouping import Repeats
 from wdsflow.shards.tar.members import PieceReader, is_junk, is_meta, key_of, split_name
 from wdsflow.shards.tar.walk import MemberBatch, Row, Seen, Stop
 
-from .content_scan import Looker, Read, smallest_hashes
+from .content_scan import Looker, NamesLooker, Read, smallest_hashes
 from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, Tally
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector, note_shapes
@@ -56,7 +56,8 @@ class Scanner:
         self.repeats = Repeats()
         self.endings: dict[Shape, tuple[str, ...]] = {}  # of the names of members, after the key
         self.prefixed = 0  # members whose names start with ./
-        self.looker = None if options.level == "names" else Looker(shard, options)
+        self.names_only = options.level == "names"
+        self.looker = NamesLooker(shard, options) if self.names_only else Looker(shard, options)
         self.options = options
         self.junk_looker: Looker | None = None  # for the contents of junk, which readers open; made at the first of it
 
@@ -69,10 +70,10 @@ class Scanner:
         """Take the members of one batch."""
         if batch.beyond:
             self._beyond(batch)
-        elif self.looker is None:
+        elif self.names_only and all(row[1] for row in batch.rows):
             self._names(batch)
-        else:
-            self._contents(batch, walk, self.looker)
+        else:  # of empty members the contents are known at any level
+            self._contents(batch, walk)
 
     def _names(self, batch: MemberBatch) -> None:
         """The hot loop of level names: work that is the same for most members is done once per run, or once for many."""
@@ -101,6 +102,7 @@ class Scanner:
                 shape = tuple(run)
                 if shape in main.counts and main.head is not None:
                     main.counts[shape] += 1
+                    main.note_again(shape)
                     if repeats.pause:
                         repeats.pause -= 1
                     elif more := self._runs(rows, at, shape):
@@ -111,6 +113,7 @@ class Scanner:
                     main.close()
                 if key in self.keys:
                     self.note("key.again").add(key, header)
+                    main.is_again = True
                 self.keys.add(key)
                 main.key = run_key = key
                 main.offset = header
@@ -141,9 +144,9 @@ class Scanner:
         self.main.parts = list(shape)
         return members
 
-    def _contents(self, batch: MemberBatch, walk: MemberWalk, looker: Looker) -> None:
+    def _contents(self, batch: MemberBatch, walk: MemberWalk) -> None:
         """The loop of the other levels; as in ``_names``, plain members take the short way."""
-        main, parts, judged = self.main, self.parts, self.judged
+        main, parts, judged, looker = self.main, self.parts, self.judged, self.looker
         pieces = PieceReader()
         pieces.take(batch.pieces or ((batch.base, batch.window),))
         look, glance = looker.look, pieces.glance
@@ -154,6 +157,7 @@ class Scanner:
             return data if len(data) == count else walk.read(row, offset, count)
 
         run_key: str | None = None
+        again = False
         self.shard.members += len(batch.rows)
         self.shard.member_bytes += sum([row[1] for row in batch.rows])
         for row in batch.rows:
@@ -168,13 +172,13 @@ class Scanner:
                 run_key = key
                 if key != main.key:
                     looker.end_run(main.parts)
-                    self._remember(self.keys, key, "key.again", header)
+                    again = self._remember(self.keys, key, "key.again", header)
             status = look(key, suffix, header, size, read)
             part = judged.get((suffix, status)) or self._judge(suffix, status)
             if key == main.key and len(main.parts) < LONGEST_RUN:
                 main.parts.append(part)
             else:
-                main.add(key, part, header)
+                main.add(key, part, header, again=again)
 
     def _judge(self, suffix: str, status: str) -> Part:
         part = Part(suffix, status.removesuffix(MISFIT), not status.endswith(MISFIT))
@@ -202,14 +206,16 @@ class Scanner:
         key, suffix = split
         if is_hidden(name):
             self.visible = self.visible or self.main.copy()
+        junk, again = is_junk(key, suffix), False
         if key != self.main.key:
-            if self.looker is not None:
-                self.looker.end_run(self.main.parts)
-            if is_junk(key):
+            self.looker.end_run(self.main.parts)
+            if junk:
                 self._remember(self.junk, key, "key.again-junk", offset)
                 self._remember(self.twins, key, "key.again-twin", offset)
             else:
-                self._remember(self.keys, key, "key.again", offset)
+                again = self._remember(self.keys, key, "key.again", offset)
+        elif not junk:
+            self.keys.add(key)  # a dot-file began the run
         part = self._part(key, suffix, offset, size, read)
         if self.visible is not None and not is_hidden(name):
             self.visible.add(key, part, offset)
@@ -217,7 +223,7 @@ class Scanner:
             if key == self.main.key != self.all.key:
                 self.note("key.again-junk").add(key, offset)
             self.all.add(key, part, offset)
-        self.main.add(key, part, offset)
+        self.main.add(key, part, offset, again=again)
 
     def _metadata(self, name: str, offset: int) -> None:
         """Take a member that webdataset skips; Hugging Face looks at its base name only, Ray Data takes all."""
@@ -232,12 +238,14 @@ class Scanner:
         if not is_hidden(name):
             self.visible.add(key, Part(suffix, UNKNOWN), offset)
 
-    def _remember(self, known: set[str], key: str, again: str, offset: int) -> None:
-        """Count a key under ``again`` if it is known, and know it from now on."""
+    def _remember(self, known: set[str], key: str, again: str, offset: int) -> bool:
+        """Count a key under ``again`` if it is known, and know it from now on; return whether it was known."""
         if key in known:
             self.note(again).add(key, offset)
-        elif len(known) < _KEYS_KNOWN:
+            return True
+        if len(known) < _KEYS_KNOWN:
             known.add(key)
+        return False
 
     def _part(self, key: str, suffix: str, offset: int, size: int, read: Read | None) -> Part:
         part = self.parts.get(suffix)
@@ -247,11 +255,11 @@ class Scanner:
             part = Part(suffix, UNKNOWN)
             if suffix and "/" not in suffix and len(self.parts) < 4096:
                 self.parts[suffix] = part
-        if self.looker is None or read is None:
+        if read is None:
             return part
-        looker = self.looker
-        if is_junk(key):  # readers meet its contents, but they are no images or captions of the set
-            looker = self.junk_looker = self.junk_looker or Looker(ShardEvidence(self.shard.url), self.options)
+        looker: Looker = self.looker
+        if is_junk(key, suffix):  # readers meet its contents, but they are no images or captions of the set
+            looker = self.junk_looker = self.junk_looker or type(looker)(ShardEvidence(self.shard.url), self.options)
             looker.end_run(())
         status = looker.look(key, suffix, offset, size, read)
         return self.judged.get((suffix, status)) or self._judge(suffix, status)
@@ -260,19 +268,19 @@ class Scanner:
         self.shard.beyond += len(batch.rows)
         for member in batch.members:
             split = key_of(member.name) if member.kind == "file" else None
-            if split and not is_junk(split[0]) and split[0] not in self.keys:
+            if split and not is_junk(*split) and split[0] not in self.keys:
                 self.keys.add(split[0])
                 self.shard.unreached += 1
 
     def finish(self, walk: MemberWalk) -> None:
         """Write the facts that are known only at the end of the shard."""
         shard = self.shard
-        if self.looker is not None:
-            self.looker.end_run(self.main.parts)
-            self.looker.finish()
+        self.looker.end_run(self.main.parts)
+        self.looker.finish()
         shard.runs = self.main.runs()
         shard.visible_runs = None if self.visible is None else self.visible.runs()
         shard.all_runs = None if self.all is None else self.all.runs()
+        shard.again = self.main.again
         shard.samples = len(self.keys)
         shard.key_sketch = smallest_hashes(self.keys, 64)
         shard.junk_sketch = smallest_hashes(self.twins, 64)

@@ -18,6 +18,10 @@ from wdsflow.scan.naming import TALLIES
 
 STATUSES = {
     evidence.OK,
+    evidence.NO_LIBRARY,
+    evidence.NOT_ZIPPED,
+    evidence.PARTLY,
+    evidence.SUSPECT,
     evidence.UNKNOWN,
     evidence.OPAQUE,
     evidence.BAD,

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 from wdsflow.readers.base import BAD_MARK, Reader
 from wdsflow.scan.evidence import OK, OPAQUE, UNKNOWN, UNSAFE, Part, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, is_dotted, is_numbered
-from wdsflow.scan.runs import merged
-from wdsflow.shards.tar.members import is_junk
+from wdsflow.scan.runs import is_junk_run, merged
 
 from .base import Context
 
@@ -223,7 +222,7 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
         hidden = _hidden(want.reader, shard, with_tail=not cut)
         # W001, W002 or W018 report a truncated sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
-            if is_junk(item.key):
+            if is_junk_run(item.key, item.shape):
                 continue  # macOS twins and dot-files in folders: W012
             missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
             fixed = tuple(undotted(shard, part) for part in item.shape)
@@ -265,7 +264,7 @@ def alternative(reader: Reader, shard: ShardEvidence, shape: Shape, role: Role) 
 def missing_at_end(shard: ShardEvidence) -> str:
     """Return the fields that most samples of a shard have and its last one lacks."""
     last = shard.runs.last
-    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk(item.key)]
+    others = [item for item in shard.runs.counted(with_tail=False) if not is_junk_run(item.key, item.shape)]
     if last is None or not others:
         return ""
     usual = max(others, key=lambda item: item.count)

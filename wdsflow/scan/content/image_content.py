@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, lru_cache, partial
-from io import BytesIO
 from struct import Struct, error
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
@@ -11,8 +10,8 @@ from zlib import crc32
 from wdsflow.images.header import MAX_HEADER
 from wdsflow.images.image_header import UNREADABLE, ImageHeader, read_header
 from wdsflow.images.jpeg import first_scan, keeps_busy, load_simplejpeg
-from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, formats, quiet, silent_stderr
-from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, OK
+from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, open_image, quiet, silent_stderr
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE, OK
 
 _segment = Struct(">BBH").unpack_from
 
@@ -104,7 +103,8 @@ _CLAIMED = {extension: name for name, extensions in _EXTENSIONS.items() for exte
 _ALPHA_MODES = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
 _MARKUP = (b"<", b"{", b"[")
 _CUT_IS_BAD = frozenset(("webp", "bmp"))
-_END_MARKS = {"jpeg": b"\xff\xd9", "png": b"IEND\xaeB`\x82"}
+_TOLD_BY_HEADER = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
+_END_MARKS = {"jpeg": b"\xff\xd9", "png": b"IEND\xaeB`\x82", "gif": b"\x3b"}
 _TRAILERS = (b"SEFT",)  # Samsung's
 
 
@@ -176,8 +176,26 @@ def header_status(header: ImageHeader | None, size: int, max_image_pixels: int) 
     return BOMB if pixels > BOMB_PIXELS else BIG if 0 < max_image_pixels < pixels else OK
 
 
+def is_told_by_header(header: ImageHeader | None) -> bool:
+    """Return whether an image with this header nearly always decodes, if it has its end.
+
+    Of rare formats, and of those whose header is incomplete, only decoding tells.
+    """
+    return header is not None and not header.needs and header.format in _TOLD_BY_HEADER
+
+
+_CAUSES = {"image.cut": CUT, "image.empty": EMPTY, "image.html": MARKUP, "image.not-image": NOT_IMAGE}
+
+
+def with_cause(status: str, notes: tuple[str, ...]) -> str:
+    """Return the status of an image that does not decode with the reason, by its notes."""
+    if status != BAD:
+        return status
+    return next((cause for note, cause in _CAUSES.items() if note in notes), BAD)
+
+
 def ends_early(tail: bytes, header: ImageHeader) -> bool:
-    """Return whether the end mark of a JPEG or PNG seems to be missing, by its last bytes.
+    """Return whether the end mark of a JPEG, PNG or GIF seems to be missing, by its last bytes.
 
     A hint, not a proof: appended bytes hide an end mark, which ``has_end`` finds. Zeros, line ends, and a trailer of
     text or of a phone are skipped.
@@ -189,7 +207,10 @@ def ends_early(tail: bytes, header: ImageHeader) -> bool:
 
 
 def has_end(data: bytes, header: ImageHeader) -> bool:
-    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it."""
+    """Return whether the end mark of a JPEG or PNG is in a whole file, before bytes that were appended to it.
+
+    That of a GIF is a single byte: any may be one.
+    """
     # A JPEG's preview has its own end mark, in a segment before the picture's first scan.
     start = first_scan(data) if header.format == "jpeg" else 0
     return start is not None and data.find(_END_MARKS[header.format], start) >= 0
@@ -339,11 +360,9 @@ def _decode_jpeg(data: bytes, header: ImageHeader, max_image_pixels: int) -> tup
 
 def opens(data: bytes) -> bool:
     """Return whether Pillow opens an image, which reads no pixels."""
-    from PIL import Image
-
     with quiet():
         try:
-            with Image.open(BytesIO(data), formats=formats()):
+            with open_image(data):
                 return True
         except Exception:  # noqa: BLE001 - Pillow's plugins raise whatever their parsers raise
             return False
@@ -355,7 +374,7 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
     big = False
     with quiet(), silent_stderr() if data.startswith(_TIFF) else nullcontext():
         try:
-            with Image.open(BytesIO(data), formats=formats()) as image:
+            with open_image(data) as image:
                 big = 0 < max_image_pixels < image.width * image.height
                 image.load()
                 if image.mode != "RGB":  # whether it converts depends on mode and palette: one pixel is enough

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 from wdsflow.media import HEAD, Read, format_title, is_cut, least_size, media_format, promised_format, tag_length
-from wdsflow.scan.evidence import BAD, OK, OPAQUE, UNKNOWN, UNSAFE
+from wdsflow.scan.evidence import BAD, NO_LIBRARY, NOT_ZIPPED, OK, OPAQUE, PARTLY, SUSPECT
 
 from .image_content import decode_image
+from .pickled import pickle_status, torch_status
 from .text_content import look_at_json, look_at_text
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def kind_of(suffix: str) -> str:
     return "gz" if name.endswith(".gz") else _KINDS.get(_BEFORE_EXTENSION.sub("", name), "opaque")
 
 
-_HEADER = 1 << 14  # numpy takes no npy header beyond 10,000 bytes
-_MOST_MEMBERS = 4096
+_NPY_MAGIC, _ZIP_MAGIC = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
+_MOST_ARRAYS, _PIECE = 256 << 20, 1 << 20  # bytes
 _chunk = Struct("<8sq").unpack_from
 # As webdataset spells them, "unit32" for "uint32" included: both read as u4.
 _TENBIN_TYPES = {name.encode(): int(name[1]) for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()}
@@ -90,7 +91,10 @@ def npy_rank(data: bytes) -> int:
     return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
 
 
-def _npy_is_valid(start: bytes, size: int) -> bool:
+NPY_START = 1 << 14  # bytes that hold the header of any array: numpy takes none beyond 10,000 bytes
+
+
+def npy_is_valid(start: bytes, size: int) -> bool:
     """Return whether ``numpy.lib.format.read_array`` takes an array of ``size`` bytes, without pickles, by its start."""
     stream = BytesIO(start)
     try:
@@ -101,24 +105,39 @@ def _npy_is_valid(start: bytes, size: int) -> bool:
     return whole and prod(shape) * dtype.itemsize <= size - stream.tell()
 
 
-def _npz_is_valid(data: bytes) -> bool:
-    """Return whether ``dict(numpy.load(...))`` takes a zip of npy files, by their headers: a zip bomb stays small."""
-    if not data.startswith(b"PK"):
-        return False
+def _npz_status(data: bytes) -> str:
+    """Return OK for a zip of npy files, BAD if ``numpy.load`` refuses it, PARTLY if only an array in it does not load.
+
+    Arrays are unpacked in small pieces and not kept; of those beyond 256 MiB only the headers are compared.
+    """
+    if data.startswith(_NPY_MAGIC):  # which numpy.load takes for an npy, whatever its name
+        return OK if npy_is_valid(data[:NPY_START], len(data)) else BAD
+    if not data.startswith(_ZIP_MAGIC):
+        return BAD
     try:
-        with ZipFile(BytesIO(data)) as archive:
-            members = archive.infolist()
-            if len(members) > _MOST_MEMBERS:
-                return False
-            for member in members:
-                with archive.open(member) as file:
-                    start = file.read(_HEADER)
-                # numpy hands out any other member as bytes
-                if start.startswith(b"\x93NUMPY") and not _npy_is_valid(start, member.file_size):
-                    return False
+        archive = ZipFile(BytesIO(data))
     except Exception:  # noqa: BLE001 - zipfile raises many kinds on damaged archives
-        return False
-    return True
+        return BAD
+    with archive:
+        try:
+            return _arrays_status(archive)
+        except Exception:  # noqa: BLE001
+            return PARTLY
+
+
+def _arrays_status(archive: ZipFile) -> str:
+    """Return OK or PARTLY for the members of an npz. Raises errors of zipfile."""
+    members = archive.infolist()
+    unpacks = sum(member.file_size for member in members) <= _MOST_ARRAYS
+    for member in members:
+        with archive.open(member) as file:
+            start = file.read(NPY_START)
+            # numpy hands out any other member as bytes
+            if start.startswith(_NPY_MAGIC) and not npy_is_valid(start, member.file_size):
+                return PARTLY
+            while unpacks and file.read(_PIECE):  # to the end, where the checksum is compared
+                pass
+    return OK
 
 
 def _tenbin_is_valid(data: bytes) -> bool:
@@ -235,28 +254,33 @@ _LONGEST_INTEGER = 4300  # digits: Python's own limit
 
 Outcome = tuple[str, tuple[str, ...]]
 _REFUSED: Outcome = (BAD, ("field.bad",))
-_LIBRARIES = {"msgpack": "msgpack", "cbor": "cbor", "npy": "numpy", "npz": "numpy"}
+_HUGE: Outcome = (SUSPECT, ("field.huge",))
+_LIBRARIES = {"msgpack": "msgpack", "cbor": "cbor", "npy": "numpy", "npz": "numpy", "tenbin": "numpy"}
 
 
 def decode_other(kind: str, suffix: str, data: bytes) -> Outcome:
     """Return ``(status, notes)`` of a field that ``kind_of`` calls neither image nor text nor json.
 
-    OK, or BAD with "field.bad" where webdataset's decoder would raise, with "field.needs-library" where the reason is a
-    library that is missing here; UNSAFE with "field.unsafe" for pickles, which are never opened; OPAQUE for fields that
-    stay bytes. A gzipped field is unzipped, up to 64 MiB, and judged by its contents; UNKNOWN beyond that.
+    OK; BAD with "field.bad" where webdataset's decoder would raise; NO_LIBRARY with "field.needs-library" if that is
+    because a library is missing here; PARTLY for an npz with an array that does not load. Pickles are never run: UNSAFE
+    with "field.unsafe" is the best that is said of them. OPAQUE for fields that stay bytes. A gzipped field is unzipped,
+    up to 64 MiB, and judged by its contents, NOT_ZIPPED if that fails. SUSPECT with "field.huge" beyond all limits.
     """
     if kind in ("pickle", "torch"):
-        return UNSAFE, ("field.unsafe",)
+        status = pickle_status(data) if kind == "pickle" else torch_status(data)
+        return status, ("field.unsafe",) if status != BAD else ("field.unsafe", "field.bad")
     if kind == "gz":
         return _decode_gz(suffix[:-3], data)
     if kind in _LIBRARIES and not has_library(_LIBRARIES[kind]):
-        return BAD, ("field.bad", "field.needs-library")
+        return NO_LIBRARY, ("field.needs-library",)
+    if kind == "npz":
+        status = _npz_status(data)
+        return status, () if status == OK else ("field.bad",)
     if kind == "msgpack" and len(data) > _MOST_MSGPACK:
-        return UNKNOWN, ()
+        return _HUGE
     checks = {
         "integer": _is_integer,
-        "npy": lambda data: _npy_is_valid(data, len(data)),
-        "npz": _npz_is_valid,
+        "npy": lambda data: npy_is_valid(data[:NPY_START], len(data)),
         "tenbin": _tenbin_is_valid,
         "msgpack": _msgpack_is_valid,
         "cbor": cbor_is_valid,
@@ -286,9 +310,9 @@ def _decode_gz(inner: str, data: bytes) -> Outcome:
         with GzipFile(fileobj=BytesIO(data)) as file:
             contents = file.read(_MOST_UNZIPPED + 1)
     except Exception:  # noqa: BLE001 - OSError, EOFError, zlib.error and more
-        return _REFUSED
+        return NOT_ZIPPED, ("field.bad",)
     if len(contents) > _MOST_UNZIPPED:
-        return UNKNOWN, ("field.bad",)
+        return _HUGE
     kind = kind_of(inner)
     if kind == "image":
         return decode_image(contents, 0)

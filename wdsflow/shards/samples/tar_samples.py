@@ -234,7 +234,7 @@ class Samples:
             with suppress(Ending):
                 self._end = max(read_entry(self.source.read_at, header, {}).next, data)
         split = self._split(name, kind)
-        if split is not None and is_junk(split[0]):
+        if split is not None and is_junk(*split):
             if self._current is not None:
                 yield self._finish()
             self._waiting[why_junk(name)] += 1

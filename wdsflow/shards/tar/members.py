@@ -11,6 +11,10 @@ from .tar_header import padded
 # Hugging Face datasets, Ray Data and Energon use the same rule, corner cases included ("d/._a.jpg": key "d/", field "_a.jpg").
 _SPLIT = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$")
 _META = re.compile(r"__[^/]*__($|/)")
+# Names such as ``000000/.jpg`` are samples of a writer that joined folder and extension; ``000000/.DS_Store`` is none.
+_PLAIN_FIELDS = frozenset(
+    "jpg jpeg png webp gif bmp tif tiff jp2 avif txt caption text transcript json jsn cls npy npz mp4 wav mp3 flac".split()
+)
 
 
 def split_name(name: str) -> tuple[str, str] | tuple[None, None]:
@@ -36,13 +40,17 @@ def is_meta(name: str) -> bool:
     return bool(_META.match(name)) or ("/" not in name and name.startswith("__") and name.endswith("__"))
 
 
-def is_junk(key: str) -> bool:
-    """Return whether a key belongs to no sample of the user's: macOS twins, dot-files in folders.
+def is_junk(key: str, suffix: str) -> bool:
+    """Return whether a member belongs to no sample of the user's: macOS twins, dot-files in folders.
 
-    >>> is_junk("photos/"), is_junk("__MACOSX/photos/"), is_junk("photos/001")
+    >>> is_junk("photos/", "_001.jpg"), is_junk("__MACOSX/photos/", "_1.jpg"), is_junk("photos/001", "jpg")
     (True, True, False)
+    >>> is_junk("000000/", "jpg"), is_junk("000000/", "DS_Store")
+    (False, True)
     """
-    return key.endswith("/") or ("__MACOSX/" in key and "/__MACOSX/" in f"/{key}")
+    if "__MACOSX/" in key and "/__MACOSX/" in f"/{key}":
+        return True
+    return key.endswith("/") and suffix.lower() not in _PLAIN_FIELDS
 
 
 def why_junk(name: str) -> str:
@@ -50,10 +58,14 @@ def why_junk(name: str) -> str:
 
     >>> why_junk("__MACOSX/._a.jpg"), why_junk("d/._a.jpg"), why_junk(".DS_Store"), why_junk("d/a.jpg")
     ('macosx', 'appledouble', 'hidden', '')
+    >>> why_junk("d/.jpg"), why_junk(".jpg")
+    ('', 'hidden')
     """
-    folders, _, base = name.rpartition("/")
+    folders, slash, base = name.rpartition("/")
     if "__MACOSX" in folders.split("/"):
         return "macosx"
+    if slash and base[:1] == "." and base[1:].lower() in _PLAIN_FIELDS:
+        return ""
     return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Admit, Decode
-from wdsflow.stages.imaging.decoders import Mode
+from wdsflow.stages.imaging.decoders import HighDepth, Mode
 
 from .result_faults import fault_of
 from .transforms import RandomCrop, Whole, recognise
@@ -45,15 +45,18 @@ def image_work(
     Recognised are the transforms of ``open_clip.image_transform``, except timm's and those with colour jitter or grey.
     In mode "reference" their results equal OpenCLIP's in every bit, given the same random numbers; only if a picture
     would grow beyond 67 million pixels before its centre is cut out, levels may differ by one. In mode "exact" they
-    differ by at most 2 of 255 levels, except for images of more than 8 bits: see ``Decode``. Mode "fast" decodes JPEGs
-    smaller, as long as the wanted part stays ``k`` times as large as the result. For any other preprocessing images
-    are decoded in full, as in mode "exact".
+    differ by at most 2 of 255 levels. Mode "fast" decodes JPEGs smaller, as long as the wanted part stays ``k`` times
+    as large as the result, and scales images of more than 8 bits to 0..255, where the other modes clip them as OpenCLIP
+    does. For any other preprocessing images are decoded in full, as in mode "exact".
     """
     transform = recognise(preprocess)
+    high_depth: HighDepth = "scale" if mode == "fast" else "clip"
     if transform is None and mode == "fast":
         mode = "exact"
     output: Literal["pil", "numpy"] = "pil" if transform is None or mode == "reference" else "numpy"
-    decode = Decode(mode=mode, k=k, max_pixels=max_pixels, budget=budget, output=output, on_error="raise")
+    decode = Decode(
+        mode=mode, k=k, max_pixels=max_pixels, high_depth=high_depth, budget=budget, output=output, on_error="raise"
+    )
     return ImageWork(decode, preprocess if transform is None else None, transform)
 
 
