@@ -2,12 +2,12 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
 from itertools import filterfalse
 from math import isqrt
 from typing import Any
 
 from .base import Count, ScoreError, simple_score
+from .juicer_characters import JUICER_SPECIAL
 
 _LENGTHS = (1, 50)  # of an n-gram, in characters or words
 _LONGEST_WORD, _LONGEST_TEXT = 500, 20_000  # characters; the time of merging grows with the square of a word's length
@@ -29,10 +29,6 @@ def trim_cache(tokenizer: object) -> None:
             del cache[word]
 
 
-# Marks that Data-Juicer's table of special characters lacks; users compare values with those of Data-Juicer.
-_NO_MARKS = frozenset("∶━〈〉％")
-
-
 class _Special(dict[str, bool]):
     """Punctuation, symbols, emoji, control characters."""
 
@@ -41,16 +37,8 @@ class _Special(dict[str, bool]):
         return special
 
 
-class _JuicerSpecial(dict[str, bool]):
-    """Digits and white space, too."""
-
-    def __missing__(self, char: str) -> bool:
-        self[char] = special = unicodedata.category(char)[0] not in "LM" and char not in _NO_MARKS
-        return special
-
-
 is_special = _Special().__getitem__
-is_juicer_special = _JuicerSpecial().__getitem__
+_JUICER_SPECIAL_SET = frozenset(JUICER_SPECIAL)
 
 
 def words(text: str) -> list[str]:
@@ -59,25 +47,28 @@ def words(text: str) -> list[str]:
     >>> words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', '3', 'three', 'dogs', '--', 'and', "it's", '10']
     """
-    return [word if word.isalnum() else _stripped(word, is_special) or word for word in text.split()]
+    return [word if word.isalnum() else _stripped(word) or word for word in text.split()]
 
 
 def juicer_words(text: str) -> list[str]:
     """Return Data-Juicer's words: split at spaces, tabs and line ends, its special characters stripped, none empty.
 
-    Numbers and lone punctuation are not words.
+    Numbers and lone punctuation are not words. Some letters, such as "ø" and "一", are special characters, too.
 
     >>> juicer_words("A cat, 3 (three) dogs -- and it's 10°")
     ['A', 'cat', 'three', 'dogs', 'and', "it's"]
     """
     parts = text.replace("\n", " ").replace("\t", " ").split(" ")
-    if all(map(str.isalpha, parts)):
-        return parts
-    stripped = (word if word.isalpha() else _stripped(word, is_juicer_special) for word in parts)
+    stripped = [_juicer_stripped(part) for part in parts]
     return [word for word in stripped if word]
 
 
-def _stripped(word: str, is_special: Callable[[str], bool]) -> str:
+def _juicer_stripped(word: str) -> str:
+    # No ASCII letter is special, and most words have no other characters.
+    return word if word.isascii() and word.isalpha() else word.strip(JUICER_SPECIAL)
+
+
+def _stripped(word: str) -> str:
     first = next(filterfalse(is_special, word), None)
     if first is None:
         return ""
@@ -126,13 +117,14 @@ def caption_tokens(text: str, *, model: str = "ViT-B-32") -> int:
     return tokens
 
 
-@simple_score(unit="words", low=0, optional=("unicode",))
+@simple_score(unit="words", low=0, optional=("unicode",), revision=2)
 def caption_words(text: str, *, count: Count = "plain") -> int:
     """Number of words in the caption, separated by white space. "500 Japanese yen." has 3; unspaced scripts are one word.
 
     From 0 on. Source: our own; the same as ``len(caption.split())`` in Python, which DataComp's basic filter counts.
-    With count="data-juicer" it is Data-Juicer's num_words; "500 Japanese yen." has 2: special characters, including
-    digits, are stripped from each word's ends, and empty words do not count.
+    With count="data-juicer" it is Data-Juicer's num_words, the same number; "500 Japanese yen." has 2: its special
+    characters (see special_char_ratio), digits among them, are stripped from each word's ends, and empty words do not
+    count.
     """
     return len(juicer_words(text) if count == "data-juicer" else text.split())
 
@@ -154,26 +146,28 @@ def char_repetition(text: str, *, n: int = 10) -> float:
     return sum(sorted(counts.values(), reverse=True)[:most]) / total
 
 
-@simple_score(low=0, high=1, optional=("unicode",))
+@simple_score(low=0, high=1, optional=("unicode",), revision=2)
 def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
     Special characters are neither letters, marks nor numbers in Unicode (categories other than L, M and N), nor white
     space. 0 to 1, and 0 for an empty caption; white space counts among all characters. Source: our own. With
-    count="data-juicer" it is Data-Juicer's special_char_ratio: digits and white space are special too; five marks
-    (ratio sign, heavy line, angle brackets, full-width per cent) and the letters in its table are not.
+    count="data-juicer" it is Data-Juicer's special_char_ratio, the same number, by its table of 1,618 characters: ASCII
+    digits and white space are special too, as are letters such as "ø" and "一"; most symbols beyond emoji are not.
     """
-    special = is_juicer_special if count == "data-juicer" else is_special
-    return sum(map(special, text)) / len(text) if text else 0.0
+    if not text:
+        return 0.0
+    special = _JUICER_SPECIAL_SET.__contains__ if count == "data-juicer" else is_special
+    return sum(map(special, text)) / len(text)
 
 
-@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",))
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",), revision=2)
 def word_repetition(text: str, *, count: Count = "plain", n: int = 10) -> float:
     """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 
     Words are what white space separates, numbers among them; punctuation at their ends makes no difference. 0 to 1; 0
     if there are fewer than ``n`` words. ``n`` from 1 to 50. Source: Data-Juicer's word_rep_ratio, with other words.
-    With count="data-juicer" it is that number: Data-Juicer's words (see caption_words) exclude numbers.
+    With count="data-juicer" it is the same number: Data-Juicer's words (see caption_words) exclude numbers.
     """
     found = (juicer_words if count == "data-juicer" else words)(text.lower())
     total = len(found) - n + 1

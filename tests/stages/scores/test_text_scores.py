@@ -1,7 +1,10 @@
+import hashlib
+
 import pytest
 
 from tests.stages.scores.fields import of_text
 from wdsflow.stages.scores import SCORES, ScoreError, make_score
+from wdsflow.stages.scores.juicer_characters import JUICER_SPECIAL
 
 MARKS = "，。、„”“«»１」「《》´∶：？！（）；–—．～’…━〈〉【】％►"
 SUNDAY = "Today is Sund Sund Sund Sund Sund Sunda and it's a happy day!"
@@ -54,6 +57,36 @@ def test_special_char_ratio_is_data_juicers(text, value):
 def test_lengths_and_words_are_data_juicers(text, length, words):
     assert of_text("caption_length", text) == length
     assert of_text("caption_words", text, count="data-juicer") == words
+
+
+# What py-data-juicer 1.6.1 gives for these texts.
+@pytest.mark.parametrize(
+    ("text", "words", "special"),
+    [
+        ("røde ø 一 上 cats", 2, 8 / 15),
+        ("∑ ⟨x⟩ ≠ y √ z", 5, 6 / 13),
+        ("ツ ok ッ シ", 1, 6 / 8),
+        ("ªº ﬁn ı", 1, 5 / 7),
+        ("٪٪ ه هه", 0, 1),
+        ("ा कि े", 1, 4 / 6),
+        ("café — naïve … “q”", 3, 8 / 18),
+        ("12³ ½ x² Ⅷ", 2, 8 / 10),
+        ("a\u200bb ﻿c﻿", 2, 4 / 7),
+        ("😊\ufe0f hi 👨\u200d👩\u200d👧 ok", 4, 7 / 14),
+        ("π r² ≈ 3.14 ¤", 1, 12 / 13),
+        (" a b c", 2, 3 / 8),
+    ],
+)
+def test_words_and_special_characters_beyond_ascii_are_data_juicers(text, words, special):
+    assert of_text("caption_words", text, count="data-juicer") == words
+    assert of_text("special_char_ratio", text, count="data-juicer") == special
+
+
+def test_special_characters_are_those_of_data_juicer():
+    assert len(JUICER_SPECIAL) == len(set(JUICER_SPECIAL)) == 1618
+    # Of py-data-juicer 1.6.1 with emoji 2.2.0: those of one code point in SPECIAL_CHARACTERS, sorted, as UTF-8.
+    digest = hashlib.sha256("".join(sorted(JUICER_SPECIAL)).encode()).hexdigest()
+    assert digest == "e85250ed32e34158022cb12e7ed7bd7322d2a4664f39045646e8e345765f3251"
 
 
 def test_tokens_of_data_juicer_are_part_of_the_text():

@@ -130,6 +130,19 @@ CASES: dict[str, Command] = {
 }
 
 
+def test_a_folder_with_one_shard_and_a_file_of_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s").mkdir()
+    Path("s/0.tar").touch()
+    Path("s/sizes.json").touch()
+    found = run_rules(Command(urls=("s",), readers=("datasets",), given=False).context(), ["P332"])[0]
+    text, golden = shown(found, tmp_path), GOLDEN / "P332.txt"
+    if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+    assert run_rules(Command(urls=("s",), given=False).context(), ["P332"])[0] == []
+
+
 @pytest.mark.parametrize("code", CASES)
 def test_a_rule_says_what_its_golden_file_says(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 8)

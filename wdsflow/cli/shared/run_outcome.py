@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.readers.datasets_folder import load_call
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK
@@ -158,6 +159,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.output is not None for record in report.records):
+        names = [record.name for record in report.records if record.output is not None]
+        yield f"for Hugging Face datasets: {load_call(as_folder(out), names)}"
         yield f"next: wdsflow validate {quote_path(as_folder(out))}"
 
 
