@@ -28,14 +28,18 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     command is wrong, or nothing could be read or written.
     """
     from wdsflow.repair.run_repair import repair_shards
+    from wdsflow.validate.advice.repair_planning import plan_repair
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
     urls, caption = places.urls, options.caption
     if caption is not None:
         caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)
+    options = replace(options, caption=caption)
+    if not options.structure_only and not options.steps().steps():
+        options = replace(options, plan=plan_repair(urls, allow_pipe=options.allow_pipe))
     with places.folder(dry_run=options.dry_run) as folder:
         with progress() as begin:
-            report = repair_shards(urls, folder, **vars(replace(options, caption=caption, begin=begin)))
+            report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
         look = typed.look("validate", *urls)
         if all(shard.unread for shard in report.shards):
             fail(_nothing(report), f"see what is wrong: {look}")

@@ -9,6 +9,8 @@ from wdsflow.records.report import Report
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
+from .repair_plan import RepairPlan
+
 
 @dataclass
 class ShardRepair(NewShard):
@@ -24,6 +26,7 @@ class ShardRepair(NewShard):
     fixed: Counter[str] = field(default_factory=Counter)  # fix -> members or samples
     missed: Counter[str] = field(default_factory=Counter)  # requested change that was not possible -> samples
     applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
+    renamed_key: str = ""  # an example of a key that several samples have, and that of the second one now
 
     @property
     def counted(self) -> int:
@@ -47,7 +50,7 @@ class RepairReport(Report[ShardRepair]):
 
     shards: list[ShardRepair] = field(default_factory=list)
     dry_run: bool = False
-    options: list[str] = field(default_factory=list)  # those that name fields
+    plan: RepairPlan = field(default_factory=RepairPlan)
 
     @property
     def lost(self) -> bool:
@@ -58,7 +61,7 @@ class RepairReport(Report[ShardRepair]):
     def idle(self) -> list[str]:
         """The options that changed no field."""
         applied = self.merged("applied")
-        return [option for option in self.options if not applied[option]]
+        return [step.option for step in self.plan.steps() if step.names_field and not applied[step.option]]
 
     @property
     def warning(self) -> str:
