@@ -2,20 +2,18 @@
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .dotted_names import DottedNames, cut
 from .joined_folders import PathParts, join_folders
-from .junk_names import is_only_extension, is_paper, junk, mark_papers, path_parts, visible_name
+from .junk_names import is_paper, junk, mark_papers, path_parts, without_junk
 
 # controls, bytes that are not UTF-8, line separators
 _UNSAFE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _PLAIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9 _-]*)\.[a-z0-9]+")
-# Reasons for which readers skip some members, and train on others.
-_MAY_TRAIN = frozenset({"hidden", "metadata", "macosx"})
 # One round of fixes can reveal more; usually two are enough.
 _ROUNDS = 8
 
@@ -49,23 +47,15 @@ class Tidy:
     fixed: Counter[str] = field(default_factory=Counter)
 
 
-def tidy_names(
-    names: Sequence[str], archives: Sequence[int] | None = None, trained: Collection[int] = frozenset()
-) -> Tidy:
+def tidy_names(names: Sequence[str]) -> Tidy:
     """Return safe names ``folder/key.field``: no dot in a base key, one key for one sample, fields in lower case.
 
-    Tidy names stay unchanged.
-
-    Args:
-        names: of the members of one shard.
-        archives: distinguishes members of several archives in one file (as after ``cat a.tar b.tar``): a sample of a
-            later archive that repeats a key with the same fields gets a new key.
-        trained: indexes of members of samples that readers train on now; whatever their names, they are no junk.
+    Names that are the same stay the same. Tidy names stay unchanged.
     """
-    if not any(archives or ()) and _are_tidy(names):
+    if _are_tidy(names):
         return Tidy(list(names), [""] * len(names))
-    reasons, current = _without_junk(names, trained)
-    origins = _origins(names, archives or [0] * len(names))
+    reasons, current = without_junk(names)
+    origins = _origins(names)
     mark_papers(names, origins, reasons)
     kept = [index for index, reason in enumerate(reasons) if not reason]
     current = [current[index] for index in kept]
@@ -104,31 +94,15 @@ def _are_tidy(names: Sequence[str]) -> bool:
     return True
 
 
-def _without_junk(names: Sequence[str], trained: Collection[int]) -> tuple[list[str], list[str]]:
-    """Return why members are junk, "" for all others, and names of the others that no reader skips."""
-    reasons: list[str] = []
-    visible: list[str] = []
-    for index, name in enumerate(names):
-        reason = junk(name)
-        belongs = index in trained and reason in _MAY_TRAIN
-        if belongs or (reason == "hidden" and is_only_extension(name)):
-            reasons.append("")
-            visible.append(visible_name(name))
-        else:
-            reasons.append(reason)
-            visible.append(name)
-    return reasons, visible
-
-
-def _origins(names: Sequence[str], archives: Sequence[int]) -> list[int]:
-    """Members of different archives, or below different absolute or upward paths, start as different samples."""
-    numbers: dict[tuple[int, str], int] = {}
+def _origins(names: Sequence[str]) -> list[int]:
+    """Number the absolute or upward paths below which members are: those of different ones start as different samples."""
+    numbers: dict[str, int] = {}
     origins: list[int] = []
-    for name, archive in zip(names, archives, strict=True):
+    for name in names:
         root = ""
         if name.startswith("/") or ".." in name:
             root = "/" * name.startswith("/") + ".." * name.split("/").count("..")
-        origins.append(numbers.setdefault((archive, root), len(numbers)))
+        origins.append(numbers.setdefault(root, len(numbers)))
     return origins
 
 
@@ -149,7 +123,7 @@ def _round(names: list[str], origins: list[int], fixed: Counter[str]) -> list[st
         fixed["folders joined"] += before.folder != folder
         fixed["fields in lower case"] += name.lower() != name
         fixed["dots removed from keys"] += "." in key
-    keys = _unique_keys(samples, fields)
+    keys = _unique_keys(samples)
     after: list[str] = []
     for sample, key, name in zip(samples, keys, fields, strict=True):
         fixed["unsafe characters replaced"] += _safe(sample.path) != sample.path
@@ -158,44 +132,21 @@ def _round(names: list[str], origins: list[int], fixed: Counter[str]) -> list[st
     return after
 
 
-def _unique_keys(samples: list[NamedSample], fields: list[str]) -> list[str]:
+def _unique_keys(samples: list[NamedSample]) -> list[str]:
     """Return a safe key for each sample; keys that two samples would share are numbered."""
-    owner_of = _owners(samples, fields)
-    owners = list(dict.fromkeys(owner_of.values()))
+    distinct = list(dict.fromkeys(samples))
     keys: dict[NamedSample, str] = {}
     used: set[str] = set()
     # A key that needs no change keeps its name.
-    for owner in owners:
-        if owner.safe_path == owner.path and owner.path not in used:
-            keys[owner] = owner.path
-            used.add(owner.path)
+    for sample in distinct:
+        if sample.safe_path == sample.path and sample.path not in used:
+            keys[sample] = sample.path
+            used.add(sample.path)
     numbers: Counter[str] = Counter()
-    for owner in owners:
-        if owner not in keys:
-            keys[owner] = unused_key(owner.safe_path, used, numbers)
-    return [keys[owner_of[sample]] for sample in samples]
-
-
-def _owners(samples: list[NamedSample], fields: list[str]) -> dict[NamedSample, NamedSample]:
-    """Map each sample to the one that it completes, which may be itself.
-
-    Members of a later archive complete a sample that lacks their fields, or form a new one.
-    """
-    fields_of: dict[NamedSample, set[str]] = defaultdict(set)
-    for sample, name in zip(samples, fields, strict=True):
-        fields_of[sample].add(name)
-    by_path: dict[str, list[NamedSample]] = defaultdict(list)
-    owner_of: dict[NamedSample, NamedSample] = {}
-    for sample, own_fields in fields_of.items():
-        for owner in by_path[sample.path]:
-            if not fields_of[owner] & own_fields:
-                fields_of[owner] |= own_fields
-                break
-        else:
-            owner = sample
-            by_path[sample.path].append(sample)
-        owner_of[sample] = owner
-    return owner_of
+    for sample in distinct:
+        if sample not in keys:
+            keys[sample] = unused_key(sample.safe_path, used, numbers)
+    return [keys[sample] for sample in samples]
 
 
 def unused_key(key: str, used: set[str], numbers: Counter[str]) -> str:

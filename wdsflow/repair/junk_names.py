@@ -5,15 +5,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from wdsflow.shards.shard_names import IMAGE_FIELDS
-from wdsflow.shards.tar.members import is_meta
+from wdsflow.shards.tar.members import is_meta, split_name
 
 from .dotted_names import cut
 
 _SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _PAPERS = frozenset({"readme", "license", "licence", "copying", "notice", "changelog", "nshards"})
 _PAPER_TYPES = frozenset({"md", "txt", "rst", "html"})
-# A file of such a name alone, in a folder, has the key in the name of the folder: ``000001/.jpg``.
-_ONLY_EXTENSIONS = frozenset(f".{name}" for name in (*IMAGE_FIELDS, "txt", "json", "caption", "cls", "npy"))
+# Reasons for which some readers skip members, and others train on them.
+_MAY_TRAIN = frozenset({"hidden", "metadata", "macosx"})
 _UNDERSCORES = re.compile(r"^__|__$")
 
 
@@ -59,14 +59,31 @@ def visible_name(name: str) -> str:
     return "/".join(parts)
 
 
-def is_only_extension(name: str) -> bool:
-    """Return whether the key of a member is the name of its folder.
+def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return why members are junk, "" for all others, and the names, under which no reader skips one of the others.
 
-    >>> is_only_extension("000001/.jpg"), is_only_extension(".jpg"), is_only_extension("d/.DS_Store")
-    (True, False, False)
+    Names such as ``000001/.jpg`` or ``.cache/1.jpg`` look like junk. Yet some readers train on them where the key has an
+    image and another field.
+
+    >>> without_junk(["000001/.jpg", "000001/.txt", "d/.jpg"])
+    (['', '', 'hidden'], ['000001.jpg', '000001.txt', 'd/.jpg'])
     """
-    parts = path_parts(name)
-    return len(parts) > 1 and parts[-1].lower() in _ONLY_EXTENSIONS
+    reasons = [junk(name) for name in names]
+    fields: dict[str, set[str]] = defaultdict(set)
+    keys: dict[int, str] = {}
+    for index, (name, reason) in enumerate(zip(names, reasons, strict=True)):
+        if reason not in _MAY_TRAIN:
+            continue
+        key, field = split_name(name)
+        if key is not None and field is not None:
+            keys[index] = key
+            fields[key].add(field.lower())
+    visible = list(names)
+    for index, key in keys.items():
+        if not fields[key].isdisjoint(IMAGE_FIELDS) and not fields[key].issubset(IMAGE_FIELDS):
+            reasons[index] = ""
+            visible[index] = visible_name(names[index])
+    return reasons, visible
 
 
 def mark_papers(names: Sequence[str], origins: Sequence[int], reasons: list[str]) -> None:

@@ -16,7 +16,7 @@ from wdsflow.scan.naming import IMAGES as IMAGE_NAMES
 
 from .dotted_names import cut
 from .joined_folders import PathParts, join_folders
-from .junk_names import is_only_extension, junk, path_parts
+from .junk_names import junk, path_parts
 
 IMAGES = frozenset(IMAGE_NAMES)
 TEXTS = frozenset(CAPTIONS)
@@ -193,7 +193,7 @@ def _members(names: Sequence[str]) -> list[Named]:
     indexes: list[int] = []
     paths: list[PathParts] = []
     for index, name in enumerate(names):
-        if junk(name) and not is_only_extension(name):
+        if junk(name):
             continue
         folder, _, base = "/".join(path_parts(name)).rpartition("/")
         indexes.append(index)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Member, key_of, split_name
 
 from .clean_names import tidy_names, unused_key
@@ -95,7 +94,7 @@ def regroup(
         kept.append(_Kept(run, archive, name, target))
     if links:
         shard.fixed["links replaced by their targets"] = links
-    segments = _segments(kept, _trained_runs(members, runs), shard)
+    segments = _segments(kept, shard)
     _form_samples(segments, contents, shard)
     return shard
 
@@ -115,17 +114,6 @@ def reader_runs(members: Sequence[Member], archives: Sequence[int]) -> list[int 
             before = archive, parts[0]
         runs.append(number)
     return runs
-
-
-def _trained_runs(members: Sequence[Member], runs: Sequence[int | None]) -> set[int]:
-    """Return the runs that have an image and another field: readers may train on them as they are."""
-    with_image, with_other = set[int](), set[int]()
-    for member, run in zip(members, runs, strict=True):
-        if run is None:
-            continue
-        _, name = split_name(member.name)
-        (with_image if (name or "").lower() in IMAGE_FIELDS else with_other).add(run)
-    return with_image & with_other
 
 
 def _resolve_links(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
@@ -155,13 +143,12 @@ def _resolve_links(members: Sequence[Member], target_of: Callable[[Member], str 
     return [follow(member) for member in members]
 
 
-def _segments(kept: Sequence[_Kept], trained: set[int], shard: RegroupedShard) -> list[Segment]:
+def _segments(kept: Sequence[_Kept], shard: RegroupedShard) -> list[Segment]:
     """Cut the members into segments, each of which a reader could take for one sample."""
-    trained_members = {index for index, member in enumerate(kept) if member.run in trained}
-    tidy = tidy_names([member.name for member in kept], [member.archive for member in kept], trained_members)
+    tidy = tidy_names([member.name for member in kept])
     shard.fixed += tidy.fixed
     segments: list[Segment] = []
-    run: int | None = None
+    runs: dict[tuple[str, int | None, int], int] = {}
     for member, name, reason in zip(kept, tidy.names, tidy.reasons, strict=True):
         if name is None:
             shard.dropped[reason] += 1
@@ -169,12 +156,13 @@ def _segments(kept: Sequence[_Kept], trained: set[int], shard: RegroupedShard) -
         key, part = split_name(name)
         if key is None or part is None:
             raise RuntimeError(f"{name!r} was to be tidy")
+        # What readers skip follows no other member for them.
+        run = runs.setdefault((key, member.run, member.archive), len(runs))
         current = segments[-1] if segments else None
-        if current is None or current.key != key or run != member.run or part in current.parts:
-            current = Segment(key, len(segments))
+        if current is None or current.run != run or part in current.parts:
+            current = Segment(key, len(segments), run, hidden=member.archive > 0)
             segments.append(current)
         current.parts[part] = member.contents
-        run = member.run
     return segments
 
 
@@ -186,9 +174,9 @@ def _form_samples(segments: Sequence[Segment], contents: Contents, shard: Regrou
     separated = sum(sample.separated for sample in merged.samples)
     if separated:
         shard.fixed["samples whose members were separated"] = separated
-    # The first sample that trains keeps the key.
+    # The first sample that readers get keeps the key.
     owners: dict[str, int] = {}
-    for sample in sorted(merged.samples, key=lambda sample: not sample.trains):
+    for sample in sorted(merged.samples, key=lambda sample: (not sample.is_read, not sample.trains)):
         owners.setdefault(sample.key, sample.position)
     used = set(owners)
     numbers: Counter[str] = Counter()

@@ -7,7 +7,7 @@ its own. All other segments are parts: they complete a sample that lacks their f
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Member
@@ -25,19 +25,28 @@ class Segment:
     Attributes:
         key: the key, as it will be written.
         position: its number among all segments of the shard.
+        run: segments with the same number follow each other in the tar, cut only by repeated fields.
         parts: the members by field, in their order.
+        hidden: it is behind the end mark of an archive, where readers stop.
         separated: it was joined from segments that do not follow each other.
     """
 
     key: str
     position: int
+    run: int = -1
     parts: dict[str, Member] = field(default_factory=dict)
+    hidden: bool = False
     separated: bool = False
 
     @property
     def trains(self) -> bool:
         """Whether readers may train on it as it is."""
         return not _IMAGES.isdisjoint(self.parts) and not _IMAGES.issuperset(self.parts)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether readers may train on it now."""
+        return self.trains and not self.hidden
 
 
 @dataclass
@@ -100,6 +109,7 @@ def _merge_group(group: Sequence[Segment], usual: frozenset[str], decodes: Decod
     """
     complete = [segment for segment in group if segment.trains]
     parts = [segment for segment in group if not segment.trains]
+    parts = _without_fields_given_away(parts, complete, decodes)
     rest: list[Segment] = []
     additions: list[list[Segment]] = [[] for _ in complete]
     fields = [set(sample.parts) for sample in complete]
@@ -115,6 +125,31 @@ def _merge_group(group: Sequence[Segment], usual: frozenset[str], decodes: Decod
             rest += added
     rest.sort(key=lambda part: part.position)
     return [*complete, *_joined_parts(rest)]
+
+
+def _without_fields_given_away(parts: Sequence[Segment], complete: list[Segment], decodes: Decodes) -> list[Segment]:
+    """Give the first complete sample of a run the fields that it lacks and a part of the same run has.
+
+    For OpenCLIP a repeated field begins a sample. Other readers take the whole run for one sample, and may train on a
+    field that OpenCLIP would leave in the part: on ``cls`` of ``1.cls 1.txt 1.txt 1.jpg``.
+    """
+    first_of_run: dict[int, int] = {}
+    for index, sample in enumerate(complete):
+        first_of_run.setdefault(sample.run, index)
+    left: list[Segment] = []
+    for part in parts:
+        index = first_of_run.get(part.run)
+        if index is None:
+            left.append(part)
+            continue
+        sample = complete[index]
+        names = [name for name in part.parts if name not in sample.parts and decodes(name, part.parts[name])]
+        given = {name: part.parts[name] for name in names}
+        kept = {name: member for name, member in part.parts.items() if name not in given}
+        complete[index] = replace(sample, parts=sample.parts | given)
+        if kept:
+            left.append(replace(part, parts=kept))
+    return left
 
 
 def _joined_parts(parts: Sequence[Segment]) -> list[Segment]:
@@ -161,37 +196,28 @@ def _joined(segments: Sequence[Segment]) -> Segment:
     """Return one segment with the members of several, where the first of them begins."""
     ordered = sorted(segments, key=lambda segment: segment.position)
     first, last = ordered[0].position, ordered[-1].position
-    whole = Segment(ordered[0].key, first, separated=last - first >= len(ordered))
+    hidden = all(segment.hidden for segment in segments)
+    separated = last - first >= len(ordered)
+    whole = Segment(ordered[0].key, first, hidden=hidden, separated=separated)
     for segment in ordered:
         whole.parts.update(segment.parts)
     return whole
 
 
 def _without_repeated(samples: Sequence[Segment], digest: Digest, merged: MergedSegments) -> list[Segment]:
-    """Return the samples of one key without those that do not train and only repeat members of others."""
-    by_size: Counter[tuple[str, int]] = Counter()
+    """Return the samples of one key without those that no reader trains on now and that only repeat others."""
+    sizes: Counter[tuple[str, int]] = Counter()
     for sample in samples:
-        by_size.update((name, member.size) for name, member in sample.parts.items())
+        sizes.update((name, member.size) for name, member in sample.parts.items())
     seen: set[tuple[str, bytes]] = set()
-
-    def marks(sample: Segment) -> set[tuple[str, bytes]] | None:
-        """Return what identifies the members; None if one of them is the only one of its size."""
-        if any(by_size[name, member.size] == 1 for name, member in sample.parts.items()):
-            return None
-        return {(name, digest(member)) for name, member in sample.parts.items()}
-
     kept: list[Segment] = []
     # First those that stay in any case.
-    for sample in sorted(samples, key=lambda sample: (not sample.trains, sample.position)):
-        if not any(by_size[name, member.size] > 1 for name, member in sample.parts.items()):
-            kept.append(sample)
-            continue
-        own = marks(sample)
-        if not sample.trains and own is not None and own <= seen:
+    for sample in sorted(samples, key=lambda sample: (not sample.is_read, sample.position)):
+        # Contents are read only if another member has the same size.
+        repeated = {(name, digest(member)) for name, member in sample.parts.items() if sizes[name, member.size] > 1}
+        if not sample.is_read and len(repeated) == len(sample.parts) and repeated <= seen:
             merged.duplicates += len(sample.parts)
-            continue
-        for name, member in sample.parts.items():
-            if by_size[name, member.size] > 1:
-                seen.add((name, digest(member)))
-        kept.append(sample)
+        else:
+            seen |= repeated
+            kept.append(sample)
     return kept
