@@ -33,9 +33,9 @@ class Preview:
             temporary = Path(tempfile.gettempdir())
             source, damage = stack.enter_context(seekable(url, temporary, allow_pipe=allow_pipe, here=False))
             self.report.lost += [damage] if damage else []
-            source, shard = read_samples(stack, source, moved, plan, self.report)
-            self._samples = shard.samples
-            self._fixer = SampleFixer(source, plan, self.report)
+            shard = read_samples(stack, source, moved, plan, self.report)
+            self._samples = shard.regrouped.samples
+            self._fixer = SampleFixer(shard.source, plan, self.report)
             self._stack = stack.pop_all()
 
     def __enter__(self) -> "Preview":  # noqa: PYI034 - Self needs Python 3.11

@@ -40,8 +40,6 @@ class RegroupedShard:
     fixed: Counter[str] = field(default_factory=Counter)
     # a key that several samples have, and that of the second one now; "" if there is none
     renamed_key: str = ""
-    # readers read the tar to its end, and it has only members of these samples, in their order
-    is_unchanged_tar: bool = False
 
 
 class _Kept(NamedTuple):

@@ -63,6 +63,9 @@ class RepairOptions:
         False,
         "Leave out samples that OpenCLIP would not train on: without a caption, or without an image that decodes.",
     )
+    link: bool = option(
+        False, "Make shards that do not change hard links instead of copies, on the file system of the output."
+    )
     dry_run: bool = option(False, "Write nothing; print what would be done.")
     restart: bool = restart_option()
     jobs: int = option(2, "Shards repaired at once.", metavar="N", least=1)

@@ -17,7 +17,7 @@ class Step(NamedTuple):
     words: tuple[str, ...]  # options of ``wdsflow repair``: ("--rename", "jfif=jpg")
     does: str  # for reports, not escaped: "rename jfif to jpg"
     loses: bool = False  # contents of the input are missing in the output
-    names_field: bool = False  # it names a field: a step that changes nothing is probably misspelled
+    must_change: bool = True  # if it changes nothing, that is probably a mistake: a misspelled name of a field
 
     @property
     def option(self) -> str:
@@ -58,11 +58,11 @@ class RepairPlan:
         """Return the changes beyond the structure, in order."""
         steps: list[Step] = []
         if self.pair_names:
-            steps.append(Step(("--pair-names",), "pair images and captions by their names"))
+            steps.append(Step(("--pair-names",), "name images and captions alike that belong together"))
         if self.name_images:
             steps.append(Step(("--name-images",), "name images by their first bytes"))
         for old, new in self.rename:
-            steps.append(Step(("--rename", f"{old}={new}"), f"rename {old} to {new}", names_field=True))
+            steps.append(Step(("--rename", f"{old}={new}"), f"rename {old} to {new}"))
         if self.encoding:
             steps.append(Step(("--caption-encoding", self.encoding), f"decode captions from {self.encoding}"))
         if self.caption is not None:
@@ -70,13 +70,10 @@ class RepairPlan:
             steps.append(Step(("--caption", self.caption.spelled), f"write txt from {names} in {self.caption.member}"))
         for old, new in self.rename_bad:
             does = f"rename {old} to {new} where it does not decode"
-            steps.append(Step(("--rename-bad", f"{old}={new}"), does, names_field=True))
-        steps += [
-            Step(("--drop-field", name), f"leave out the field {name}", loses=True, names_field=True)
-            for name in self.drop_fields
-        ]
+            steps.append(Step(("--rename-bad", f"{old}={new}"), does))
+        steps += [Step(("--drop-field", name), f"leave out the field {name}", loses=True) for name in self.drop_fields]
         if self.drop_bad:
-            steps.append(Step(("--drop-bad",), "leave out samples that do not train", loses=True))
+            steps.append(Step(("--drop-bad",), "leave out samples that do not train", loses=True, must_change=False))
         return steps
 
     @property

@@ -7,65 +7,119 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 from wdsflow.pieces.pieces import END, length
 from wdsflow.pieces.pieces import member as new_member
 from wdsflow.pieces.pieces import moved as moved_member
+from wdsflow.pieces.whole_copy import copy_whole, link_whole
 from wdsflow.pieces.writer import write_pieces
 from wdsflow.records.report import ShardJob
 from wdsflow.shards.source.base import Piece, Source
 from wdsflow.shards.source.opening import seekable
+from wdsflow.shards.tar.members import Member
 
 from .borders import UNMOVED, Borders
-from .regroup import RegroupedShard
 from .repair_plan import RepairPlan
 from .repair_report import ShardRepair
-from .sample_fixer import SampleFixer
+from .sample_fixer import Field, SampleFixer
 from .shard_samples import read_samples
 
 
 @dataclass(frozen=True)
 class Job(ShardJob):
-    """One shard to repair. Without ``write`` nothing is written; with it a file at ``target`` is replaced."""
+    """One shard to repair.
+
+    Attributes:
+        write: a file at ``target`` is replaced; otherwise nothing is written.
+        link: a shard that does not change becomes a second name of the same file, where the file system can do that.
+        moved: members that its neighbours give or take.
+    """
 
     write: bool = True
+    link: bool = False
     moved: Borders = UNMOVED
+
+
+class NewMember(NamedTuple):
+    """A member to write."""
+
+    name: str
+    field: Field
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Return the pieces of the tar that it becomes."""
+        data, member = self.field.data, self.field.member
+        if data is not None or member is None:
+            return (new_member(self.name, data or b""),)
+        return moved_member(self.name, member.data, member.size)
+
+    def is_like(self, member: Member) -> bool:
+        """Return whether it has the name and the contents of a member of the input."""
+        return self.name == member.name and self.field.data is None and self.field.member == member
 
 
 def repair_shard(plan: RepairPlan, job: Job, report: ShardRepair, stop: Event) -> None:
     """Write a valid shard and count every member of the old one in ``report``.
 
-    ``stop`` ends the work. Raises OSError if the shard cannot be read, or the output cannot be written.
+    A shard that does not change is copied byte for byte. ``stop`` ends the work. Raises OSError if the shard cannot be
+    read, or the output cannot be written.
     """
     with ExitStack() as stack:
         folder = job.target.parent if job.write else Path(tempfile.gettempdir())
         source, damage = stack.enter_context(seekable(job.url, folder, allow_pipe=job.allow_pipe, here=False))
         report.lost += [damage] if damage else []
-        source, shard = read_samples(stack, source, job.moved, plan, report)
-        _write(source, shard, job, SampleFixer(source, plan, report), report, stop)
+        shard = read_samples(stack, source, job.moved, plan, report)
+        fixer = SampleFixer(shard.source, plan, report)
+
+        def members() -> Iterator[NewMember]:
+            for sample in shard.regrouped.samples:
+                if stop.is_set():
+                    raise InterruptedError("given up")
+                fields = fixer.fix(sample)
+                report.samples_written += bool(fields)
+                report.written += len(fields)
+                for field in fields:
+                    yield NewMember(f"{sample.key}.{field.name}", field)
+
+        output = members()
+        same: list[NewMember] = []
+        if shard.is_valid_tar:
+            # Mostly nothing changes: until something does, the members to write are only collected.
+            same, is_same = _unchanged(output, shard.members)
+            if is_same and same:
+                _copy(shard.source, job, report)
+                return
+        _write(chain(same, output), shard.source, job, report)
 
 
-def _write(
-    source: Source, shard: RegroupedShard, job: Job, fixer: SampleFixer, report: ShardRepair, stop: Event
-) -> None:
-    def pieces() -> Iterator[Piece]:
-        for sample in shard.samples:
-            if stop.is_set():
-                raise InterruptedError("given up")
-            fields = fixer.fix(sample)
-            report.samples_written += bool(fields)
-            report.written += len(fields)
-            for part in fields:
-                name = f"{sample.key}.{part.name}"
-                if part.data is not None or part.member is None:
-                    yield new_member(name, part.data or b"")
-                else:
-                    yield from moved_member(name, part.member.data, part.member.size)
+def _unchanged(output: Iterator[NewMember], members: list[Member]) -> tuple[list[NewMember], bool]:
+    """Return the new members up to the first that differs, and whether all are those of the input."""
+    taken: list[NewMember] = []
+    for new in output:
+        taken.append(new)
+        if len(taken) > len(members) or not new.is_like(members[len(taken) - 1]):
+            return taken, False
+    return taken, len(taken) == len(members)
 
-    output = pieces()
+
+def _copy(source: Source, job: Job, report: ShardRepair) -> None:
+    report.bytes = source.length or 0
+    report.unchanged = "copied"
+    if job.write and job.link and link_whole(job.target, job.url):
+        report.unchanged = "linked"
+    elif job.write:
+        copy_whole(job.target, source)
+    report.output = str(job.target)
+
+
+def _write(output: Iterator[NewMember], source: Source, job: Job, report: ShardRepair) -> None:
     first = next(output, None)
-    if first is not None and job.write:
-        report.bytes = write_pieces(job.target, source, chain([first], output))
-    elif first is not None:
-        report.bytes = sum(map(length, chain([first], output, [END])))
-    report.output = str(job.target) if report.samples_written else None
+    if first is None:
+        return
+    pieces = (piece for member in chain([first], output) for piece in member.pieces())
+    if job.write:
+        report.bytes = write_pieces(job.target, source, pieces)
+    else:
+        report.bytes = sum(map(length, chain(pieces, [END])))
+    report.output = str(job.target)

@@ -79,7 +79,8 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
 def _jobs(urls: Sequence[str], folder: Path, options: RepairOptions) -> Iterator[Job]:
     paths, moved = output_paths(urls, folder), borders(urls)
     for index, (url, target) in enumerate(zip(urls, paths, strict=True)):
-        yield Job(url, target, options.allow_pipe, not options.dry_run, moved.get(index, UNMOVED))
+        borders_of_shard = moved.get(index, UNMOVED)
+        yield Job(url, target, options.allow_pipe, not options.dry_run, options.link, borders_of_shard)
 
 
 def _made_from(job: Job) -> dict[str, object]:

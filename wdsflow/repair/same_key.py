@@ -138,15 +138,18 @@ def _without_fields_given_away(parts: Sequence[Segment], complete: list[Segment]
         first_of_run.setdefault(sample.run, index)
     left: list[Segment] = []
     for part in parts:
-        index = first_of_run.get(part.run)
-        if index is None:
+        if part.run not in first_of_run:
             left.append(part)
             continue
-        sample = complete[index]
-        names = [name for name in part.parts if name not in sample.parts and decodes(name, part.parts[name])]
-        given = {name: part.parts[name] for name in names}
-        kept = {name: member for name, member in part.parts.items() if name not in given}
-        complete[index] = replace(sample, parts=sample.parts | given)
+        first = first_of_run[part.run]
+        sample = complete[first]
+        given: dict[str, Member] = {}
+        kept: dict[str, Member] = {}
+        for name, member in part.parts.items():
+            is_given = name not in sample.parts and decodes(name, member)
+            (given if is_given else kept)[name] = member
+        if given:
+            complete[first] = replace(sample, parts=sample.parts | given)
         if kept:
             left.append(replace(part, parts=kept))
     return left

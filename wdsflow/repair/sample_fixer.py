@@ -91,7 +91,6 @@ class SampleFixer:
         if len(images) != 1:
             return fields
         self._report.applied["--name-images"] += 1
-        self._report.fixed["images named by their first bytes"] += 1
         return [field._replace(name=images.get(field.name, field.name)) for field in fields]
 
     def _renamed(self, fields: list[Field], old: str, new: str) -> list[Field]:
@@ -108,13 +107,11 @@ class SampleFixer:
     def _under_new_name(self, field: Field, new: str) -> Field:
         """Return a field under a new name; a gzipped one that loses its .gz is unpacked."""
         if not field.name.endswith(".gz") or new.endswith(".gz"):
-            self._report.fixed["fields renamed"] += 1
             return field._replace(name=new)
         data = _gunzipped(self.read(field))
         if data is None:
             self._report.missed["gzipped field that cannot be unpacked"] += 1
             return field
-        self._report.fixed["fields unpacked"] += 1
         return Field(new, field.member, data)
 
     def _reencoded(self, fields: list[Field]) -> list[Field]:
@@ -131,7 +128,6 @@ class SampleFixer:
                 after.append(field)
                 continue
             self._report.applied[f"--caption-encoding {encoding}"] += 1
-            self._report.fixed[f"captions decoded from {encoding}"] += 1
             after.append(Field(CAPTION, field.member, text.encode()))
         return after
 
@@ -153,7 +149,6 @@ class SampleFixer:
             self._count_dropped(present, f"{fault} caption replaced")
         self._report.made += 1
         self._report.applied[f"--caption {wanted.spelled}"] += 1
-        self._report.fixed["captions taken from json"] += 1
         others = [field for field in fields if field.name != CAPTION]
         return [*others, Field(CAPTION, None, text.encode())]
 
@@ -177,7 +172,6 @@ class SampleFixer:
                 after.append(field)
             else:
                 self._report.applied[f"--rename-bad {old}={new}"] += 1
-                self._report.fixed["fields that do not decode renamed"] += 1
                 after.append(field._replace(name=new))
         return after
 

@@ -51,18 +51,37 @@ class ReadShard:
     is_sound: bool = False
 
 
+@dataclass
+class ShardSamples:
+    """The samples of a shard.
+
+    Attributes:
+        source: of the contents of all members.
+        members: of the tar, in order.
+        is_valid_tar: if its members need no change, nothing does.
+        regrouped: the samples.
+    """
+
+    source: Source
+    members: list[Member]
+    is_valid_tar: bool
+    regrouped: RegroupedShard
+
+
 def read_samples(
     stack: ExitStack, source: Source, borders: Borders, plan: RepairPlan, report: ShardRepair
-) -> tuple[Source, RegroupedShard]:
-    """Return the samples of a shard, with those that were split at its borders completed, and their source.
+) -> ShardSamples:
+    """Return the samples of a shard, with those that were split at its borders completed.
 
     The next shard, if members come from it, stays open as long as ``stack``.
     """
     shard = _read_members(source, report)
     members, archives = shard.members, shard.archives
+    is_valid_tar = shard.is_sound and not source.unpacked
     if borders.skip:
         del members[: borders.skip], archives[: borders.skip]
         report.dropped["moved to the shard before"] += borders.skip
+        is_valid_tar = False
     if borders.tail is not None:
         url, count = borders.tail
         sources = [source, stack.enter_context(open_source(url))]
@@ -72,14 +91,14 @@ def read_samples(
         source = JoinedSource(lambda number: nullcontext(sources[number]), lambda _: 2)
         report.members += count
         report.fixed["members taken from the next shard"] += count
+        is_valid_tar = False
     names = _names(source, members, plan, report)
     regrouped = regroup(members, archives, _contents(source), names)
-    regrouped.is_unchanged_tar = shard.is_sound and not borders.skip and borders.tail is None
     report.samples = len(regrouped.samples)
     report.dropped += regrouped.dropped
     report.fixed += regrouped.fixed
     report.renamed_key = regrouped.renamed_key
-    return source, regrouped
+    return ShardSamples(source, members, is_valid_tar, regrouped)
 
 
 def _names(source: Source, members: list[Member], plan: RepairPlan, report: ShardRepair) -> list[str]:
@@ -94,21 +113,17 @@ def _names(source: Source, members: list[Member], plan: RepairPlan, report: Shar
             return image_field(contents(source, member, 0, HEAD))
 
         named = name_images(names, field_of)
-        changed = sum(one != other for one, other in zip(names, named, strict=True))
-        _count(report, "--name-images", "images named by their first bytes", changed)
+        report.applied["--name-images"] += _differences(names, named)
         names = named
     if plan.pair_names:
         paired = pair_names(names)
-        changed = sum(one != other for one, other in zip(names, paired, strict=True))
-        _count(report, "--pair-names", "members paired by their names", changed)
+        report.applied["--pair-names"] += _differences(names, paired)
         names = paired
     return names
 
 
-def _count(report: ShardRepair, option: str, fix: str, count: int) -> None:
-    if count:
-        report.applied[option] += count
-        report.fixed[fix] += count
+def _differences(names: list[str], others: list[str]) -> int:
+    return sum(name != other for name, other in zip(names, others, strict=True))
 
 
 def _read_members(source: Source, report: ShardRepair) -> ReadShard:

@@ -17,7 +17,7 @@ from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import measure_again, readable, refuse
-from .terminal import as_folder, shard_bars
+from .terminal import as_folder, new_shards_lines, shard_bars
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.output is not None for record in report.records):
-        yield f"next: wdsflow validate {quote_path(as_folder(out))}"
+        left_out = [record.name for record in report.records if record.output is None]
+        yield from new_shards_lines(out, left_out)
 
 
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:

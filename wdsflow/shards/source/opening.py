@@ -83,7 +83,7 @@ def seekable(url: str, folder: Path, *, allow_pipe: bool = False, here: bool = T
             unpack(source, file, folder)
             with open_source(str(name)) as copy:
                 trouble = Packing.of(source).mark(copy)
-                copy.url = url
+                copy.url, copy.unpacked = url, True
                 yield copy, trouble
         finally:
             discard(name, file)
