@@ -15,7 +15,7 @@ SIGNS = {
         {
             "wdsflow.shards",
             "wdsflow.scan.scan",  # counts members, not samples
-            "wdsflow.repair.repair_shard",  # reads members of any order
+            "wdsflow.repair.shard_samples",  # reads members of any order
             "wdsflow.filtering.shard.shard_outputs",  # counts what a tar holds that is no sample
         },
     ),

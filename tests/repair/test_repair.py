@@ -99,13 +99,14 @@ def test_links_become_what_they_point_to_inside_the_archive_only(tmp_path: Path)
     assert report.shards[0].dropped == {"link": 3, "duplicate": 1}
 
 
-def test_duplicates_are_merged_and_the_first_wins(tmp_path: Path):
+def test_a_repeated_key_is_another_sample_and_repeated_members_are_dropped(tmp_path: Path):
     big = os.urandom(3_000_000)
-    got, report = fixed(
-        tmp_path, [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")]
-    )
-    assert got == [("a.jpg", big), ("a.txt", b"1")]
-    assert report.shards[0].dropped == {"duplicate": 2, "duplicate with other contents": 1}
+    entries = [("a.jpg", big), ("a.txt", b"1"), ("a.JPG", big), ("a.txt", b"2"), link("a.txt", "a.txt")]
+    got, report = fixed(tmp_path, entries)
+    assert got == [("a.jpg", big), ("a.txt", b"1"), ("a-2.jpg", big), ("a-2.txt", b"2")]
+    assert report.shards[0].dropped == {"duplicate": 1}
+    assert report.shards[0].fixed["samples with the key of another one kept apart"] == 1
+    assert report.shards[0].renamed_key == "a is a-2 now"
 
 
 def test_samples_of_a_concatenated_archive_are_kept_beside_those_with_the_same_keys(tmp_path: Path):

@@ -16,7 +16,7 @@ SPLITS = {
 }
 HEADERS = {
     "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
-    "wdsflow.repair.repair_shard": "holes and links, by tarfile itself",
+    "wdsflow.repair.shard_samples": "links, by tarfile itself",
 }
 
 

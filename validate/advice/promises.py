@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from wdsflow.readers.base import Reader, split_keys
 from wdsflow.readers.datasets import EXAMPLES
 from wdsflow.readers.energon import meetings
-from wdsflow.repair.regroup import Borders, borders
-from wdsflow.repair.repair_shard import Preview
+from wdsflow.repair.borders import Borders, borders
+from wdsflow.repair.preview import Preview
 from wdsflow.scan.content.fitting import holds_value
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import OK, Evidence, Part, ScanOptions, ShardEvidence
@@ -42,7 +42,7 @@ from ..rules.kit.shape_edits import (
 from ..verdicts.verdict import Verdict, judge
 
 if TYPE_CHECKING:
-    from wdsflow.repair.repair_shard import Field
+    from wdsflow.repair.sample_fixer import Field
 
 NOT_TRIED = "not-tried"  # error of a shard whose repair cannot be predicted
 _BATCH = 1_000  # members

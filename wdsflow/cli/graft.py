@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.reshaping.options import GraftRequest
-from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.shell import escape
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.graft.graft_report import GraftReport
@@ -46,5 +46,5 @@ def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> No
     elif report.lost:
         print_lines(f"damage: {typed.look('validate', *urls)}")
     if report.total("written"):
-        print_lines(f"next: wdsflow validate {quote_path(as_folder(out))}")
+        print_lines(*new_shards_lines(out, report.missing_outputs))
     sys.exit(int(report.lost or report.refused or bool(report.idle)))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.refusals import refuse
-from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, shown_as
+from wdsflow.cli.shared.terminal import new_shards_lines, print_lines, progress, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest
 from wdsflow.records.working_folder import store_of, working_folder
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.text.options import argument, place, required
-from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.shell import escape
 
 if TYPE_CHECKING:
     from wdsflow.packing.pack_report import PackReport
@@ -71,7 +71,7 @@ def pack(typed: Typed, inputs: PackInputs, request: PackRequest) -> None:
         if request.dry_run:
             print_lines(f"nothing was written; to write it: {typed.again(dry_run=None)}")
         elif report.samples:
-            print_lines(f"next: wdsflow validate {quote_path(as_folder(folder))}")
+            print_lines(*new_shards_lines(folder))
     sys.exit(int(bool(report.damaged) or not report.samples))
 
 

@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import as_folder, fail, print_lines, progress
+from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
+    from wdsflow.repair.repair_plan import Step
     from wdsflow.repair.repair_report import RepairReport
 
 
 def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     """Write valid shards, with sizes.json and __len__ next to them.
 
-    Regroups the members of a sample, drops junk, makes names safe, and recovers the samples after damage. Copies
-    contents byte for byte; never changes the inputs. The same command resumes an interrupted run.
+    Without options that name changes, finds those after which most samples train, and makes them all; --dry-run shows
+    them. Never loses contents unless an option says so. Shards that need no change are copied byte for byte; the inputs
+    never change. The same command resumes an interrupted run.
 
     Exit status: 0; 1 if something could not be read, no sample was written, or an option changed nothing; 2 if the
     command is wrong, or nothing could be read or written.
@@ -30,27 +32,54 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     from wdsflow.repair.run_repair import repair_shards
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
-    urls, caption = places.urls, options.caption
-    if caption is not None:
-        caption = _caption(urls, caption, typed, allow_pipe=options.allow_pipe)
+    urls = places.urls
+    options = _with_plan(urls, options, typed)
     with places.folder(dry_run=options.dry_run) as folder:
         with progress() as begin:
-            report = repair_shards(urls, folder, **vars(replace(options, caption=caption, begin=begin)))
+            report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
         look = typed.look("validate", *urls)
         if all(shard.unread for shard in report.shards):
             fail(_nothing(report), f"see what is wrong: {look}")
-        for option in report.idle:
-            print(f"wdsflow: {escape(option, 200)} changed nothing: {_why_idle(option, report)}", file=sys.stderr)
+        for step in report.idle:
+            print(f"wdsflow: {escape(step.option, 200)} changed nothing: {_why_idle(step, report)}", file=sys.stderr)
+        if report.difference:
+            print(f"wdsflow: {report.difference}; to see which are missing: {look}", file=sys.stderr)
         _show(report, folder, look)
-    sys.exit(int(report.lost or bool(report.idle or report.warning)))
+    sys.exit(int(report.lost or bool(report.idle or report.warning or report.difference)))
 
 
-def _why_idle(option: str, report: "RepairReport") -> str:
-    name = option.partition(" ")[2].partition("=")[0]
+def _with_plan(urls: list[str], options: RepairOptions, typed: Typed) -> RepairOptions:
+    """Return the options with a plan if they name no change to samples. Exits if captions are not where they say."""
+    from wdsflow.validate.advice.repair_planning import plan_repair
+
+    if options.caption is not None:
+        caption = _caption(urls, options.caption, typed, allow_pipe=options.allow_pipe)
+        options = replace(options, caption=caption)
+    if options.structure_only or options.steps().steps():
+        return options
+    plan = plan_repair(urls, allow_pipe=options.allow_pipe)
+    for step in plan.steps():
+        print_lines(f"plan: {escape(step.does, 200)}")
+    return replace(options, plan=plan)
+
+
+def _why_idle(step: "Step", report: "RepairReport") -> str:
+    option, name = step.words[0], step.words[-1].partition("=")[0]
+    look = f"to see what they have: wdsflow inspect {quote_path(report.shards[0].url)}"
+    if option == "--pair-names":
+        return f"no names without a partner evidently belong together; {look}"
+    if option == "--name-images":
+        return f"no image lacks its name; {look}"
+    if option == "--caption-encoding":
+        return f"no caption that is not UTF-8 is {escape(name, 100)}; {look}"
+    if option == "--rename-bad":
+        return f"no sample has a field {escape(name, 100)} that does not decode; {look}"
+    if option == "--caption":
+        return f"no sample without a caption has one there; {look}"
     blocked = [reason for reason in report.merged("missed") if reason.startswith(f"{name} not renamed: ")]
     if blocked:
         return escape(blocked[0].partition(": ")[2], 200)
-    return f"no sample has a field {escape(name, 100)}; to see what they have: wdsflow inspect {quote_path(report.shards[0].url)}"
+    return f"no sample has a field {escape(name, 100)}; {look}"
 
 
 def _nothing(report: "RepairReport") -> str:
@@ -87,6 +116,6 @@ def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -
 def _show(report: "RepairReport", out: Path, look: str) -> None:
     print_lines(*str(report).splitlines())
     if not report.dry_run and report.total("samples_written"):
-        print_lines(f"next: wdsflow validate {quote_path(as_folder(out))}")
+        print_lines(*new_shards_lines(out, report.missing_outputs))
     elif report.warning and report.total("samples"):
         print_lines(f"next: {look}")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.run_arguments import NewShards
-from wdsflow.cli.shared.terminal import as_folder, print_lines, progress, warn_of_twice
+from wdsflow.cli.shared.terminal import new_shards_lines, print_lines, progress, warn_of_twice
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest
-from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
     from wdsflow.reshaping.reshard.reshard_report import ReshardReport
@@ -40,8 +39,8 @@ def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
         print_lines(f"to read the output of commands, too: {again}")
     elif report.lost:
         print_lines(f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}")
-    print_lines(
-        *(f"next: wdsflow validate {quote_path(as_folder(part.folder))}" for part in report.parts if part.outputs)
-    )
+    for part in report.parts:
+        if part.outputs:
+            print_lines(*new_shards_lines(part.folder))
     if not report.samples_written:
         print_lines(f"next: {typed.look('validate', *urls)}")

@@ -152,7 +152,7 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
                 if isinstance(piece, bytes):
                     sink.add(piece)
                 else:
-                    _copy(sink, source, *piece)
+                    copy_range(sink, source, *piece)
             sink.add(END)
             sink.end()
         finally:
@@ -160,7 +160,8 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
     return sink.size
 
 
-def _copy(sink: Sink, source: Source, start: int, end: int) -> None:
+def copy_range(sink: Sink, source: Source, start: int, end: int) -> None:
+    """Append a range of a source to a file. Raises SourceChangedError if the source ends early, OSError."""
     if source.fd >= 0 and end <= (source.length or 0):  # nearly always; the same, in less time
         _fill(sink, source, start, end)
         return

@@ -50,6 +50,12 @@ class Report(Generic[L]):
         """The outputs, in order."""
         return self.shards
 
+    @property
+    def missing_outputs(self) -> list[str]:
+        """The names of outputs that do not exist, because nothing was left for them."""
+        files = (line for line in self.outcomes if isinstance(line, OneFile))
+        return [line.name for line in files if line.name and line.output is None]
+
     def check(self) -> None:
         """Raise RuntimeError if the counts of an output do not add up."""
         for each in self.outcomes:

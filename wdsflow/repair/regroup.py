@@ -1,97 +1,125 @@
-"""Brings the members of samples together, and separates merged samples."""
+"""Forms samples from the members of one shard, in any order, and keeps apart those that only share their key."""
 
 import posixpath
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
-from wdsflow.shards.samples.grouping import Grouping, grouped
-from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.base import Source
-from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.members import Member, split_name
-from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.tar.members import Member, key_of, split_name
 
-from .clean_names import cut, tidy_names
+from .clean_names import tidy_names, unused_key
+from .same_key import Segment, merge_segments
 
-_HOPS = 8  # links to links
+# links to links
+_HOPS = 8
 
 
 class SamplePart(NamedTuple):
-    """One field of a sample, with the place of its contents."""
+    """One field of a sample, with the location of its contents."""
 
     field: str
-    member: Member  # for a link the member that it points to
+    # for a link the member that it points to
+    member: Member
 
 
 @dataclass
 class RegroupedSample:
-    """A sample to be written, before its contents are checked."""
+    """A sample to be written, before its contents are changed."""
 
     key: str
-    parts: list[SamplePart] = field(default_factory=list)
-    last: int = -1  # position of its last member among those kept
-    apart: bool = False  # other members were between its members
+    parts: list[SamplePart]
 
 
 @dataclass
-class RepairPlan:
+class RegroupedShard:
     """All samples of a shard, and the members without a sample, by reason."""
 
     samples: list[RegroupedSample]
-    dropped: Counter[str]
-    fixed: Counter[str]
+    dropped: Counter[str] = field(default_factory=Counter)
+    fixed: Counter[str] = field(default_factory=Counter)
+    # a key that several samples have, and that of the second one now; "" if there is none
+    renamed_key: str = ""
 
 
-def plan(members: Sequence[Member], archives: Sequence[int], target_of: Callable[[Member], str | None]) -> RepairPlan:
-    """Form samples from the members of one shard, regardless of order.
+class _Kept(NamedTuple):
+    """A member that may belong to a sample."""
 
-    ``archives`` numbers the archives in the file (see ``tidy_names``). ``target_of`` returns the member that a link
-    names.
+    # Members with the same number follow each other for readers, and have one key; None for those that readers skip.
+    run: int | None
+    archive: int
+    name: str
+    contents: Member
+
+
+class Contents(NamedTuple):
+    """How the contents of members are read while samples are formed; each function may raise OSError.
+
+    Attributes:
+        target_of: returns the name of the member that a link points to, None if it leads out of the archive.
+        digest: returns a hash of the contents of a member.
+        decodes: returns whether readers decode a member as a field of that name.
     """
-    dropped: Counter[str] = Counter()
-    kept: list[tuple[str, int, Member]] = []
+
+    target_of: Callable[[Member], str | None]
+    digest: Callable[[Member], bytes]
+    decodes: Callable[[str, Member], bool]
+
+
+def regroup(
+    members: Sequence[Member], archives: Sequence[int], contents: Contents, names: Sequence[str] | None = None
+) -> RegroupedShard:
+    """Form samples from the members of one shard.
+
+    Args:
+        members: all of them, in order.
+        archives: numbers the archives in the file (see ``tidy_names``).
+        contents: reads the members.
+        names: of the members, if they are not those in the tar.
+    """
+    names = [member.name for member in members] if names is None else names
+    shard = RegroupedShard([])
+    runs = reader_runs(members, archives)
+    kept: list[_Kept] = []
     links = 0
-    for member, archive, content in zip(members, archives, _contents(members, target_of), strict=True):
-        if isinstance(content, str):
-            dropped[content] += 1
+    for run, archive, name, member, target in zip(
+        runs, archives, names, members, _resolve_links(members, contents.target_of), strict=True
+    ):
+        if isinstance(target, str):
+            shard.dropped[target] += 1
             continue
         links += member.kind == "link"
-        kept.append((member.name, archive, content))
-    tidy = tidy_names([name for name, _, _ in kept], [archive for _, archive, _ in kept])
-    samples: dict[str, RegroupedSample] = {}
-    position = 0
-    for (_, _, content), name, reason in zip(kept, tidy.names, tidy.reasons, strict=True):
-        if name is None:
-            dropped[reason] += 1
-            continue
-        key, part = split_name(name)
-        if key is None or part is None:
-            raise RuntimeError(f"{name!r} was to be tidy")
-        sample = samples.get(key)
-        if sample is None:
-            sample = samples[key] = RegroupedSample(key)
-        elif sample.last != position - 1:
-            sample.apart = True
-        sample.parts.append(SamplePart(part, content))
-        sample.last = position
-        position += 1
-    fixed = +tidy.fixed
-    if apart := sum(sample.apart for sample in samples.values()):
-        fixed["samples whose members were separated"] = apart
+        kept.append(_Kept(run, archive, name, target))
     if links:
-        fixed["links replaced by their targets"] = links
-    return RepairPlan(list(samples.values()), dropped, fixed)
+        shard.fixed["links replaced by their targets"] = links
+    segments = _segments(kept, shard)
+    _form_samples(segments, contents, shard)
+    return shard
 
 
-def _contents(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
+def reader_runs(members: Sequence[Member], archives: Sequence[int]) -> list[int | None]:
+    """Number the runs of neighbouring members that have one key for readers; None for members that they skip."""
+    runs: list[int | None] = []
+    number = -1
+    before: tuple[int, str] | None = None
+    for member, archive in zip(members, archives, strict=True):
+        parts = key_of(member.name) if member.kind in ("file", "sparse") else None
+        if parts is None:
+            runs.append(None)
+            continue
+        if (archive, parts[0]) != before:
+            number += 1
+            before = archive, parts[0]
+        runs.append(number)
+    return runs
+
+
+def _resolve_links(members: Sequence[Member], target_of: Callable[[Member], str | None]) -> list[Member | str]:
     """Return, for each member, the one with its contents, or the reason why none exists."""
     if all(member.kind == "file" for member in members):
         return list(members)
     by_name: dict[str, Member] = {}
+    # A file wins over a link of the same name.
     for kind in ("file", "link"):
         for member in members:
             if member.kind == kind:
@@ -104,96 +132,57 @@ def _contents(members: Sequence[Member], target_of: Callable[[Member], str | Non
             if member.kind != "link":
                 return member.kind
             target = target_of(member)
-            found = by_name.get(posixpath.normpath(target)) if target else None
-            if found is None:
+            linked = by_name.get(posixpath.normpath(target)) if target else None
+            if linked is None:
                 break
-            member = found
+            member = linked
         return "link"
 
     return [follow(member) for member in members]
 
 
-_LARGEST = 1 << 30  # bytes of the second part
-_MEMBERS = 64
-_BY_STEM = Grouping(cut, frozenset(("file", "sparse", "link", "directory", "special")))
+def _segments(kept: Sequence[_Kept], shard: RegroupedShard) -> list[Segment]:
+    """Cut the members into segments, each of which a reader could take for one sample."""
+    tidy = tidy_names([member.name for member in kept])
+    shard.fixed += tidy.fixed
+    segments: list[Segment] = []
+    runs: dict[tuple[str, int | None, int], int] = {}
+    for member, name, reason in zip(kept, tidy.names, tidy.reasons, strict=True):
+        if name is None:
+            shard.dropped[reason] += 1
+            continue
+        key, part = split_name(name)
+        if key is None or part is None:
+            raise RuntimeError(f"{name!r} was to be tidy")
+        # What readers skip follows no other member for them.
+        run = runs.setdefault((key, member.run, member.archive), len(runs))
+        current = segments[-1] if segments else None
+        if current is None or current.run != run or part in current.parts:
+            current = Segment(key, len(segments), run, hidden=member.archive > 0)
+            segments.append(current)
+        current.parts[part] = member.contents
+    return segments
 
 
-class HalfRun(NamedTuple):
-    """Neighbouring members with one stem."""
-
-    stem: str
-    members: list[Member]
-
-    @property
-    def fields(self) -> set[str]:
-        """Field names, in lower case."""
-        return {cut(member.name)[1].lower() for member in self.members}
-
-
-@dataclass(frozen=True)
-class Borders:
-    """Members that a repair moves between neighbouring shards to join split samples."""
-
-    skip: int = 0  # members at its start that belong to the last sample of the previous shard
-    tail: tuple[Shard, int] | None = None  # the next shard, and how many members at its start belong to this one
-
-
-UNMOVED = Borders()
-
-
-def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
-    """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
-
-    A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
-    other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local files are checked; usually only the start of each
-    is read.
-    """
-    halves = {index + 1: half for index, pair in enumerate(pairwise(urls)) if (half := _second_half(*pair))}
-    return {
-        index: Borders(halves.get(index, 0), (urls[index + 1], halves[index + 1]) if index + 1 in halves else None)
-        for index in {*halves, *(index - 1 for index in halves)}
-    }
-
-
-def first_members(source: Source, count: int) -> list[Member]:
-    """Return the first members of a shard."""
-    members: list[Member] = []
-    for batch in Walk(source):
-        members += batch.members
-        if len(members) >= count:
-            break
-    return members[:count]
-
-
-def _second_half(before: Shard, url: Shard) -> int:
-    """Return how many members at the start of a shard belong to the last sample of the previous one."""
-    try:
-        with closing(_runs(url)) as runs:
-            head, following = next(runs, None), next(runs, None)
-        if head is None or len(head.members) > _MEMBERS or sum(member.size for member in head.members) > _LARGEST:
-            return 0
-        if following is not None and not head.fields < following.fields:
-            return 0
-        last = list(deque(_runs(before), maxlen=2))
-    except OSError:
-        return 0
-    whole = following or (last[0] if len(last) > 1 else None)
-    if whole is None or not last or not head.fields < whole.fields:
-        return 0
-    return len(head.members) if last[-1].stem == head.stem and not last[-1].fields & head.fields else 0
-
-
-def _runs(url: Shard) -> Generator[HalfRun, None, None]:
-    """Yield the runs of a plain local file up to the place where readers stop; none for other shards."""
-    run: HalfRun | None = None
-    with open_source(url) as source:
-        for begins, stem, _, row in (
-            grouped(Walk(source), _BY_STEM) if source.fd >= 0 and not source.compression else ()
-        ):
-            if run is None or begins:
-                if run is not None:
-                    yield run
-                run = HalfRun(stem, [])
-            run.members.append(Member(*row))
-    if run is not None:
-        yield run
+def _form_samples(segments: Sequence[Segment], contents: Contents, shard: RegroupedShard) -> None:
+    """Join the segments of a sample, and give samples that only share their key one of their own."""
+    merged = merge_segments(segments, contents.digest, contents.decodes)
+    if merged.duplicates:
+        shard.dropped["duplicate"] = merged.duplicates
+    separated = sum(sample.separated for sample in merged.samples)
+    if separated:
+        shard.fixed["samples whose members were separated"] = separated
+    # The first sample that readers get keeps the key.
+    owners: dict[str, int] = {}
+    for sample in sorted(merged.samples, key=lambda sample: (not sample.is_read, not sample.trains)):
+        owners.setdefault(sample.key, sample.position)
+    used = set(owners)
+    numbers: Counter[str] = Counter()
+    for sample in merged.samples:
+        key = sample.key
+        if owners[key] != sample.position:
+            key = unused_key(key, used, numbers)
+            shard.fixed["samples with the key of another one kept apart"] += 1
+            shard.renamed_key = shard.renamed_key or f"{sample.key} is {key} now"
+        parts = [SamplePart(name, member) for name, member in sample.parts.items()]
+        shard.samples.append(RegroupedSample(key, parts))

@@ -9,21 +9,40 @@ from wdsflow.records.report import Report
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
+from .repair_plan import RepairPlan, Step
+
 
 @dataclass
 class ShardRepair(NewShard):
-    """The outcome of one shard: all members, and all samples."""
+    """The outcome of one shard: all members, and all samples.
 
-    members: int = 0  # entries in the input, including those after damage
+    Attributes:
+        members: entries in the input, including those after damage.
+        written: members of the output.
+        made: those of them that were not members before: captions.
+        dropped: members that are not in the output, by reason.
+        samples: samples of the input, regrouped.
+        samples_written: those in the output.
+        samples_dropped: the others, by reason.
+        fixed: members or samples, by the fix of their structure.
+        applied: members or samples that a step of the plan changed, by its option.
+        missed: samples for which a step was not possible, by reason.
+        renamed_key: an example of a key that several samples had, and that of the second one now.
+        unchanged: "copied" or "linked" if the output is the input, byte for byte.
+    """
+
+    members: int = 0
     written: int = 0
-    made: int = 0  # captions that were not members before
-    dropped: Counter[str] = field(default_factory=Counter)  # reason -> members
+    made: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
     samples: int = 0
     samples_written: int = 0
     samples_dropped: Counter[str] = field(default_factory=Counter)
-    fixed: Counter[str] = field(default_factory=Counter)  # fix -> members or samples
-    missed: Counter[str] = field(default_factory=Counter)  # requested change that was not possible -> samples
-    applied: Counter[str] = field(default_factory=Counter)  # option -> fields that it changed
+    fixed: Counter[str] = field(default_factory=Counter)
+    applied: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    renamed_key: str = ""
+    unchanged: str = ""
 
     @property
     def counted(self) -> int:
@@ -47,7 +66,7 @@ class RepairReport(Report[ShardRepair]):
 
     shards: list[ShardRepair] = field(default_factory=list)
     dry_run: bool = False
-    options: list[str] = field(default_factory=list)  # those that name fields
+    plan: RepairPlan = field(default_factory=RepairPlan)
 
     @property
     def lost(self) -> bool:
@@ -55,10 +74,10 @@ class RepairReport(Report[ShardRepair]):
         return any(shard.lost for shard in self.shards)
 
     @property
-    def idle(self) -> list[str]:
-        """The options that changed no field."""
+    def idle(self) -> list[Step]:
+        """The steps that were to change samples and changed none."""
         applied = self.merged("applied")
-        return [option for option in self.options if not applied[option]]
+        return [step for step in self.plan.steps() if step.must_change and not applied[step.option]]
 
     @property
     def warning(self) -> str:
@@ -70,25 +89,49 @@ class RepairReport(Report[ShardRepair]):
             read = sum(not shard.unread for shard in self.shards)
             return f"nothing to write: {how_many(read, 'shard')} read, and none holds a sample"
         reason, count = max(dropped.items(), key=lambda item: (item[1], item[0]))
-        written = "would be written" if self.dry_run else "was written"
         most = f", {count:,} of them" if count < samples else ""
-        return f"nothing {written}: {samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
+        left_out = f"{samples:,} of {how_many(samples, 'sample')} left out{most} for {escape(reason)}"
+        return f"nothing {'would be' if self.dry_run else 'was'} written: {left_out}"
+
+    @property
+    def difference(self) -> str:
+        """How the samples differ from those that the plan predicted, "" if they do not, or if it predicted none."""
+        expected, written = self.plan.expected_samples, self.total("samples_written")
+        if expected is None or expected == written:
+            return ""
+        return f"the plan promised {how_many(expected, 'sample')}, and {written:,} were written"
 
     def lines(self) -> Iterator[str]:
         """Yield the report."""
         if self.warning:
             yield self.warning
         for shard in self.shards:
-            what = how_many(shard.samples_written, "sample") if shard.samples_written else "no samples: nothing written"
-            yield from shard.lines(what)
+            samples = how_many(shard.samples_written, "sample")
+            if not shard.samples_written:
+                yield from shard.lines("no samples: nothing written")
+            elif shard.unchanged:
+                yield from shard.lines(f"{samples}, unchanged: {shard.unchanged}")
+            else:
+                yield from shard.lines(samples)
         yield from self.again_lines("repaired")
         written, samples = self.total("samples_written"), how_many(self.total("samples"), "sample")
-        did = "would be written" if self.dry_run else "written"
-        yield f"{how_many(len(self.shards), 'shard')}: {written:,} of {samples} {did}{self.done_before}"
+        verb = "would be written" if self.dry_run else "written"
+        yield f"{how_many(len(self.shards), 'shard')}: {written:,} of {samples} {verb}{self.done_before}"
+        yield from self._count_lines()
+
+    def _count_lines(self) -> Iterator[str]:
+        """Yield the sums, and what was changed by step."""
         dropped = self.merged("dropped")
         members, written, made = map(self.total, ("members", "written", "made"))
         yield Counts("members", members, written, dropped, made).line(left_out="dropped")
         yield from reason_lines("dropped", dropped)
         yield from reason_lines("samples dropped", self.merged("samples_dropped"))
         yield from reason_lines("fixed", self.merged("fixed"))
+        key = next((shard.renamed_key for shard in self.shards if shard.renamed_key), "")
+        if key:
+            yield f"  new keys, for example: {escape(key, 300)}"
+        applied = self.merged("applied")
+        for step in self.plan.steps():
+            if applied[step.option]:
+                yield f"  step: {applied[step.option]:,} x {escape(step.does, 200)}"
         yield from reason_lines("not possible", self.merged("missed"))

@@ -1,8 +1,7 @@
 """Turn shards of which readers lose samples into shards that they read completely."""
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,21 +9,19 @@ from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
 from wdsflow.records.working_folder import working_folder
-from wdsflow.shards.caption_field import parse_caption_field
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.thread_jobs import run_in_threads
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 
-from .regroup import UNMOVED, borders
+from .borders import UNMOVED, borders
 from .repair_options import RepairOptions
 from .repair_report import RepairReport, ShardRepair
-from .repair_shard import Edits, Job, repair_shard
+from .repair_shard import Job, repair_shard
 
-_CODE = 3  # version of the result of a repair
+_CODE = 4  # version of the result of a repair
 _REASONS = {"code": "another wdsflow repaired it", "moved": "other members move at its borders"}
-_FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
 @keywords(RepairOptions)
@@ -51,47 +48,40 @@ def repair_shards(urls: str | Iterable[str], out: str | os.PathLike[str], option
 
 
 def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> RepairReport:
-    caption, jobs, begin = options.caption, options.jobs, options.begin
-    edits = _edits(caption, options.rename or {}, options.drop_fields, drop_bad=options.drop_bad)
-    if jobs < 1:
+    plan = options.chosen_plan()
+    if options.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    found = expand_existing(urls)
-    work = list(_jobs(found, folder, write=not options.dry_run, allow_pipe=options.allow_pipe))
-    report, repair = RepairReport([], options.dry_run, edits.options()), partial(repair_shard, edits)
+    shards = expand_existing(urls)
+    work = list(_jobs(shards, folder, options))
+    report = RepairReport([], options.dry_run, plan=plan)
+    repair = partial(repair_shard, plan)
     if options.dry_run:
-        done = dict[Job, tuple[object, ShardRepair]]()
-        run_in_threads(work, partial(write_one, ShardRepair, repair, _made_from), done.__setitem__, jobs, begin)
-        report.shards += (done[job][1] for job in work)
+        results = dict[Job, tuple[object, ShardRepair]]()
+        write = partial(write_one, ShardRepair, repair, _made_from)
+        run_in_threads(work, write, results.__setitem__, options.jobs, options.begin)
+        report.shards += (results[job][1] for job in work)
         return report
     with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
         write_shards(
             record,
-            _flags(caption, edits),
+            plan.to_dict(),
             work,
             repair,
             _made_from,
             report,
-            inputs=found,
+            inputs=shards,
             restart=options.restart,
-            jobs=jobs,
-            begin=begin,
+            jobs=options.jobs,
+            begin=options.begin,
         )
     return report
 
 
-def _edits(caption: str | None, rename: Mapping[str, str], drop_fields: Iterable[str], *, drop_bad: bool) -> Edits:
-    return Edits(
-        parse_caption_field(caption) if caption else None,
-        tuple((_field(old), _field(new)) for old, new in rename.items()),
-        frozenset(map(_field, drop_fields)),
-        drop_bad,
-    )
-
-
-def _jobs(urls: Sequence[Shard], folder: Path, *, write: bool, allow_pipe: bool) -> Iterator[Job]:
+def _jobs(urls: Sequence[Shard], folder: Path, options: RepairOptions) -> Iterator[Job]:
     paths, moved = output_paths(urls, folder), borders(urls)
-    for place, (url, target) in enumerate(zip(urls, paths, strict=True)):
-        yield Job(url, target, allow_pipe, write, moved.get(place, UNMOVED))
+    for index, (url, target) in enumerate(zip(urls, paths, strict=True)):
+        borders_of_shard = moved.get(index, UNMOVED)
+        yield Job(url, target, options.allow_pipe, not options.dry_run, options.link, borders_of_shard)
 
 
 def _made_from(job: Job) -> dict[str, object]:
@@ -101,16 +91,3 @@ def _made_from(job: Job) -> dict[str, object]:
     inputs = [input_identity(url) for url in (job.url, *(job.moved.tail or ())[:1])]
     moved = [job.moved.skip, job.moved.tail and job.moved.tail[1]]
     return {"code": _CODE, "url": job.url, "moved": moved, "inputs": inputs}
-
-
-def _flags(caption: str | None, edits: Edits) -> dict[str, object]:
-    """Return the options that determine the outcome, as on the command line."""
-    renamed = [f"{old}={new}" for old, new in edits.rename]
-    dropped = sorted(edits.drop_fields)
-    return {"--caption": caption, "--rename": renamed, "--drop-field": dropped, "--drop-bad": edits.drop_bad}
-
-
-def _field(name: str) -> str:
-    if not _FIELD.fullmatch(name):
-        raise ValueError(f"{name!r} is not a field name")
-    return name.lower()

@@ -14,6 +14,11 @@ class CaptionField(NamedTuple):
     member: str
     names: tuple[str, ...]
 
+    @property
+    def spelled(self) -> str:
+        """The text that ``parse_caption_field`` takes."""
+        return f"{self.member}:{';'.join(self.names)}"
+
 
 def parse_caption_field(text: str) -> CaptionField:
     """Parse ``json:description;alt``. Raises ValueError if it is not of that form.

@@ -149,6 +149,73 @@ def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
         at += 1
 
 
+# Characters that OpenCLIP would take for a part of a pattern.
+_BRACES = re.compile(r"([{}\\,])")
+
+
+def brace_pattern(folder: str, names: Sequence[str]) -> str:
+    """Return the one pattern that OpenCLIP expands to these files of a folder, in this order; "" if there is none.
+
+    >>> brace_pattern("out", ["00000.tar", "00001.tar", "00002.tar", "00005.tar", "00007.tar", "00008.tar"])
+    'out/{{00000..00002},00005,{00007..00008}}.tar'
+    >>> brace_pattern("s3://bucket/out/", ["a.tar", "b.tar"])
+    's3://bucket/out/{a.tar,b.tar}'
+    """
+    base = f"{folder.rstrip('/')}/"
+    # Sources are split at "::", and "${NAME}" is a variable, before braces count.
+    if any("::" in text or "$" in text for text in (base, *names)):
+        return ""
+    before, numbers, after = _changing_number(names)
+    alternatives = list(_number_ranges(numbers)) if numbers else [_escaped(name) for name in names]
+    # A range has braces of its own.
+    middle = alternatives[0] if len(alternatives) == 1 else f"{{{','.join(alternatives)}}}"
+    pattern = f"{_escaped(base + before)}{middle}{_escaped(after)}"
+    return pattern if expand_braces(pattern) == [base + name for name in names] else ""
+
+
+def _changing_number(names: Sequence[str]) -> tuple[str, list[str], str]:
+    """Return the text before the only number in which names differ, that number of each, and the text after it.
+
+    >>> _changing_number(["s-00-of-02.tar", "s-01-of-02.tar"]), _changing_number(["a.tar", "b.tar"])
+    (('s-', ['00', '01'], '-of-02.tar'), ('', [], ''))
+    """
+    parts = [_DIGITS.split(name) for name in names]
+    first = parts[0]
+    if any(len(each) != len(first) or each[::2] != first[::2] for each in parts):
+        return "", [], ""
+    changing = [at for at in range(1, len(first), 2) if len({each[at] for each in parts}) > 1]
+    if len(changing) != 1:
+        return "", [], ""
+    at = changing[0]
+    return "".join(first[:at]), [each[at] for each in parts], "".join(first[at + 1 :])
+
+
+def _number_ranges(numbers: Sequence[str]) -> Iterator[str]:
+    """Yield numbers, and ranges of those that rise by one and have one width.
+
+    >>> list(_number_ranges(["8", "9", "10", "012", "013"]))
+    ['{8..10}', '{012..013}']
+    """
+    runs: list[list[str]] = []
+    for number in numbers:
+        if runs and _is_next(runs[-1][-1], number):
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    for run in runs:
+        yield run[0] if len(run) == 1 else f"{{{run[0]}..{run[-1]}}}"
+
+
+def _is_next(number: str, other: str) -> bool:
+    # As bash counts: {9..11} has no zeros in front.
+    width = len(number) if number.startswith("0") else 0
+    return other == f"{int(number) + 1:0{width}d}"
+
+
+def _escaped(text: str) -> str:
+    return _BRACES.sub(r"\\\1", text)
+
+
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")  # fields that readers take for the image, in OpenCLIP's order

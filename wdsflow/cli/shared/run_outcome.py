@@ -18,7 +18,7 @@ from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import measure_again, readable, refuse
-from .terminal import as_folder, shard_bars
+from .terminal import as_folder, new_shards_lines, shard_bars
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
@@ -159,9 +159,10 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.output is not None for record in report.records):
+        left_out = [record.name for record in report.records if record.output is None]
         names = [record.name for record in report.records if record.output is not None]
         yield f"for Hugging Face datasets: {load_call(as_folder(out), names)}"
-        yield f"next: wdsflow validate {quote_path(as_folder(out))}"
+        yield from new_shards_lines(out, left_out)
 
 
 def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:

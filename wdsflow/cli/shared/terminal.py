@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
+from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.shards.source.base import local_file
@@ -143,6 +144,16 @@ def shown_as(folder: Path, out: Path | str) -> Iterator[None]:
 def as_folder(out: Path) -> str:
     """Return an output folder as an argument of ``validate``: the url of one ends in a slash."""
     return f"{out}/" if store_of(out) else str(out)
+
+
+def new_shards_lines(out: Path, left_out: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the end of every command that writes shards: how to train on those of a folder, and how to check them.
+
+    ``left_out``: names of outputs that do not exist, because no sample was kept.
+    """
+    url = as_folder(out)
+    yield from train_data_lines(out, url, left_out)
+    yield f"next: wdsflow validate {quote_path(url)}"
 
 
 def check_output(path: Path | None, name: str, typed: Typed) -> None:

@@ -87,6 +87,7 @@ class Source:
     breaks: bool = False  # a stream reader gets an exception at that end, rather than an end of file
     random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
     fd: int = -1  # of a plain local file
+    unpacked: bool = False  # a temporary file with the bytes of a shard that can only be read forward
     near: bool = False  # without ``fd``, but on this machine: short reads cost little
 
     def read_at(self, offset: int, size: int) -> bytes:

@@ -85,7 +85,7 @@ def seekable(url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool =
             unpack(source, file, folder)
             with open_source(Shard.file(str(name))) as copy:
                 trouble = Packing.of(source).mark(copy)
-                copy.url = url
+                copy.url, copy.unpacked = url, True
                 yield copy, trouble
         finally:
             discard(name, file)

@@ -1,0 +1,80 @@
+"""The encoding of captions that are not UTF-8."""
+
+import codecs
+import re
+
+from wdsflow.shards.caption_field import LARGEST
+
+# The most specific first: latin-1 takes whatever cp1252 takes.
+_CANDIDATES = ("utf-16", "cp1252", "latin-1")
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# Bytes 0x80 to 0x9f are control characters in latin-1, which no caption has.
+_CONTROL = re.compile(rb"[\x80-\x9f]")
+# Languages that are written in cp1252 do not put three accented letters in a row. Cyrillic, Greek and Chinese in
+# encodings of their own look like that, if they are taken for cp1252.
+_FOREIGN = re.compile(r"[\u00c0-\u024f]{3}")
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether a caption is UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def decode_caption(data: bytes, encoding: str) -> str | None:
+    r"""Return the text of a caption in this encoding; None if its bytes are none in that.
+
+    >>> decode_caption("café".encode("cp1252"), "cp1252"), decode_caption(b"caf\x81", "cp1252")
+    ('café', None)
+    """
+    # Nearly all bytes of even length can be taken for UTF-16: only its mark shows that they are.
+    if encoding == "utf-16" and not data.startswith(_UTF16_MARKS):
+        return None
+    if encoding in ("latin-1", "iso8859-1") and _CONTROL.search(data):
+        return None
+    try:
+        return data.decode(encoding)
+    except (UnicodeError, ValueError):
+        return None
+
+
+class EncodingGuess:
+    """Finds the one encoding in which all captions make sense, from those that are not UTF-8.
+
+    >>> guess = EncodingGuess()
+    >>> for text in ("naïve", "– a dash"):
+    ...     guess.add(text.encode("cp1252"))
+    >>> guess.encoding, guess.is_certain
+    ('cp1252', False)
+    """
+
+    def __init__(self) -> None:
+        self._left = list(_CANDIDATES)
+        self.captions = 0  # that are not UTF-8
+
+    def add(self, caption: bytes) -> None:
+        """Take one more caption, in any encoding."""
+        if is_utf8(caption) or len(caption) > LARGEST:
+            return
+        self.captions += 1
+        self._left = [encoding for encoding in self._left if _makes_sense(caption, encoding)]
+
+    @property
+    def encoding(self) -> str:
+        """The encoding, "" if there is none, or if all captions are UTF-8."""
+        return self._left[0] if self._left and self.captions else ""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the captions themselves name their encoding, as those in UTF-16 do."""
+        return self.encoding == "utf-16"
+
+
+def _makes_sense(caption: bytes, encoding: str) -> bool:
+    text = decode_caption(caption, encoding)
+    if text is None:
+        return False
+    return encoding == "utf-16" or not _FOREIGN.search(text)

@@ -1,0 +1,109 @@
+"""Names of members that belong to no sample, and names that only look like that."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+from wdsflow.shards.tar.members import is_meta, split_name
+
+from .dotted_names import cut
+
+_SYSTEM = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_PAPERS = frozenset({"readme", "license", "licence", "copying", "notice", "changelog", "nshards"})
+_PAPER_TYPES = frozenset({"md", "txt", "rst", "html"})
+# Reasons for which some readers skip members, and others train on them.
+_MAY_TRAIN = frozenset({"hidden", "metadata", "macosx"})
+_UNDERSCORES = re.compile(r"^__|__$")
+
+
+def path_parts(name: str) -> list[str]:
+    """Return the levels of a path that lead downwards."""
+    return [part for part in name.split("/") if part not in ("", ".", "..")]
+
+
+def junk(name: str) -> str:
+    """Return why a member belongs to no sample; empty if it may belong to one.
+
+    >>> junk("d/._a.jpg"), junk("README"), junk("./a.jpg")
+    ('appledouble', 'no-extension', '')
+    """
+    parts = path_parts(name)
+    base = parts[-1] if parts else ""
+    if "__MACOSX" in parts:
+        return "macosx"
+    if base.startswith("._"):
+        return "appledouble"
+    if base in _SYSTEM:
+        return "system-file"
+    if any(part.startswith(".") for part in parts):
+        return "hidden"
+    if is_meta("/".join(parts)):
+        return "metadata"
+    stem, _, extension = base.rpartition(".")
+    return "" if stem and extension else "no-extension"
+
+
+def visible_name(name: str) -> str:
+    """Return a name that no reader skips, for a member that belongs to a sample in spite of its name.
+
+    >>> visible_name("000001/.jpg"), visible_name(".cache/a.txt"), visible_name("./__new__/a.jpg")
+    ('000001.jpg', 'cache/a.txt', 'new/a.jpg')
+    """
+    parts = path_parts(name)
+    if len(parts) > 1 and parts[-1].startswith("."):
+        parts[-2:] = [parts[-2] + parts[-1]]
+    parts = [part.lstrip(".") or "_" for part in parts]
+    if is_meta("/".join(parts)) or parts[0] == "__MACOSX":
+        parts[0] = _UNDERSCORES.sub("", parts[0]) or "_"
+    return "/".join(parts)
+
+
+def without_junk(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return why members are junk, "" for all others, and the names, under which no reader skips one of the others.
+
+    Names such as ``000001/.jpg`` or ``.cache/1.jpg`` look like junk. Yet some readers train on them where the key has an
+    image and another field.
+
+    >>> without_junk(["000001/.jpg", "000001/.txt", "d/.jpg"])
+    (['', '', 'hidden'], ['000001.jpg', '000001.txt', 'd/.jpg'])
+    """
+    reasons = [junk(name) for name in names]
+    fields: dict[str, set[str]] = defaultdict(set)
+    keys: dict[int, str] = {}
+    for index, (name, reason) in enumerate(zip(names, reasons, strict=True)):
+        if reason not in _MAY_TRAIN:
+            continue
+        key, field = split_name(name)
+        if key is not None and field is not None:
+            keys[index] = key
+            fields[key].add(field.lower())
+    visible = list(names)
+    for index, key in keys.items():
+        if not fields[key].isdisjoint(IMAGE_FIELDS) and not fields[key].issubset(IMAGE_FIELDS):
+            reasons[index] = ""
+            visible[index] = visible_name(names[index])
+    return reasons, visible
+
+
+def mark_papers(names: Sequence[str], origins: Sequence[int], reasons: list[str]) -> None:
+    """Set the reason of README.md and the like, unless another member shares their key."""
+    fields: dict[tuple[int, str], set[str]] = defaultdict(set)
+    papers: list[tuple[int, tuple[int, str]]] = []
+    for index, name in enumerate(names):
+        if not reasons[index] and is_paper(name.rpartition("/")[2].partition(".")[0]):
+            stem, extension = cut("/".join(path_parts(name)))
+            papers.append((index, (origins[index], stem)))
+            fields[origins[index], stem].add(extension.lower())
+    for index, sample in papers:
+        if fields[sample] <= _PAPER_TYPES:
+            reasons[index] = "not-a-sample"
+
+
+def is_paper(stem: str) -> bool:
+    """Return whether a file is one about the others by its name.
+
+    >>> is_paper("README"), is_paper("000001")
+    (True, False)
+    """
+    return stem.lower() in _PAPERS

@@ -1,0 +1,264 @@
+"""Pairs images and texts whose names differ but evidently belong together.
+
+Each scheme is one function. It returns a key for each member that has no partner yet. A scheme is used if it gives nearly
+all of them a partner, every pair has exactly one image and no field twice, and no member of another sample has such a
+key. What pairs today is never touched. If no scheme fits, nothing is renamed.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from wdsflow.scan.naming import CAPTIONS
+from wdsflow.scan.naming import IMAGES as IMAGE_NAMES
+
+from .dotted_names import cut
+from .joined_folders import PathParts, join_folders
+from .junk_names import junk, path_parts
+
+IMAGES = frozenset(IMAGE_NAMES)
+TEXTS = frozenset(CAPTIONS)
+# Of the images or texts without a partner, whichever are fewer: how many a scheme has to pair.
+_NEARLY_ALL = 0.9
+# Of those that are more: a set may lack some captions, not most.
+_MOST = 0.5
+# Words that say what a file is, not which sample it belongs to.
+_IMAGE_WORDS = frozenset("image images img imgs picture pictures pic photo photos jpg jpeg png webp".split())
+_TEXT_WORDS = frozenset(
+    "caption captions cap text texts txt label labels description desc prompt prompts alt title json meta metadata "
+    "annotation annotations ann tag tags".split()
+)
+_FIRST_WORD = re.compile(r"([A-Za-z]+)[_\-. ]*(?=.)")
+_LAST_WORD = re.compile(r"(?<=.)[_\-. ]*?([A-Za-z]+)$")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A member by the parts of its name; ``index`` is its place in the shard."""
+
+    index: int
+    folder: str
+    stem: str
+    extension: str
+
+    @property
+    def is_image(self) -> bool:
+        """Whether its extension is that of an image."""
+        return self.extension.lower() in IMAGES
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its extension is that of a caption, a label or json."""
+        return self.extension.lower() in TEXTS
+
+
+class Target(NamedTuple):
+    """The sample that a member belongs to."""
+
+    folder: str
+    key: str
+
+    @property
+    def path(self) -> str:
+        """The key for readers."""
+        return f"{self.folder}/{self.key}" if self.folder else self.key
+
+
+class ShardNames(NamedTuple):
+    """The members of a shard that may belong to samples.
+
+    Attributes:
+        members: all of them.
+        unpaired: the images and texts that have no partner by their names.
+    """
+
+    members: list[Named]
+    unpaired: list[Named]
+
+
+# Returns the samples of some members, by their index.
+Scheme = Callable[[ShardNames], dict[int, Target]]
+
+
+def pair_names(names: Sequence[str]) -> list[str]:
+    """Return the names of the members of a shard, with new keys for those that a scheme pairs.
+
+    >>> pair_names(["1_image.jpg", "1_caption.txt", "2_image.jpg", "2_caption.txt"])
+    ['1.jpg', '1.txt', '2.jpg', '2.txt']
+    """
+    names = without_spaces(names)
+    members = _members(names)
+    shard = ShardNames(members, _without_partner(members))
+    for scheme in (whole_image_name, words_for_fields, folder_as_key, upper_and_lower_case):
+        renamed = _accepted(scheme(shard), shard)
+        if renamed:
+            return [renamed.get(index, name) for index, name in enumerate(names)]
+    return names
+
+
+def without_spaces(names: Sequence[str]) -> list[str]:
+    """Return names without spaces around field and key, unless another member has that name: ``1.jpg`` and ``1.txt``+space.
+
+    >>> without_spaces(["1.jpg", "1.txt ", "2 .jpg", "2.txt"])
+    ['1.jpg', '1.txt', '2.jpg', '2.txt']
+    """
+    used = set(names)
+    stripped: list[str] = []
+    for name in names:
+        folder, slash, base = name.rpartition("/")
+        stem, dot, extension = base.rpartition(".")
+        bare = f"{folder}{slash}{stem.strip()}{dot}{extension.strip()}"
+        is_free = bare not in used and stem.strip() and extension.strip()
+        stripped.append(bare if is_free else name)
+        used.add(stripped[-1])
+    return stripped
+
+
+def whole_image_name(names: ShardNames) -> dict[int, Target]:
+    """The text has the whole name of the image: ``1.jpg`` and ``1.jpg.txt``."""
+    targets: dict[int, Target] = {}
+    for member in names.unpaired:
+        if member.is_image:
+            targets[member.index] = Target(member.folder, member.stem)
+            continue
+        stem, extension = cut(member.stem)
+        if extension.lower() in IMAGES:
+            targets[member.index] = Target(member.folder, stem)
+    return targets
+
+
+def words_for_fields(names: ShardNames) -> dict[int, Target]:
+    """A word in the name says what a file is: ``1_image.jpg`` and ``1_caption.txt``, ``img1.jpg`` and ``1.txt``."""
+    targets: dict[int, Target] = {}
+    # Of "images/img_1.jpg" and "captions/cap_1.txt" the folders say it, too.
+    kinds: dict[str, set[bool]] = defaultdict(set)
+    for member in names.unpaired:
+        kinds[member.folder].add(member.is_image)
+    has_folder_each = all(len(kind) == 1 for kind in kinds.values()) and "" not in kinds
+    for member in names.unpaired:
+        words = _IMAGE_WORDS if member.is_image else _TEXT_WORDS
+        folder, _, last = member.folder.rpartition("/")
+        if not (has_folder_each and last.lower() in words):
+            folder = member.folder
+        targets[member.index] = Target(folder, _without_word(member.stem, words))
+    return targets
+
+
+def _without_word(stem: str, words: frozenset[str]) -> str:
+    """Return a stem without its first or last word, if that is one of these.
+
+    >>> _without_word("1_image", _IMAGE_WORDS), _without_word("img-1", _IMAGE_WORDS), _without_word("image", _IMAGE_WORDS)
+    ('1', '1', 'image')
+    """
+    last = _LAST_WORD.search(stem)
+    if last is not None and last[1].lower() in words:
+        return stem[: last.start()]
+    first = _FIRST_WORD.match(stem)
+    if first is not None and first[1].lower() in words:
+        return stem[first.end() :]
+    return stem
+
+
+def folder_as_key(names: ShardNames) -> dict[int, Target]:
+    """Each sample has a folder: ``1/image.jpg`` and ``1/caption.txt``."""
+    unpaired = {member.index for member in names.unpaired}
+    # A folder that holds samples is not that of one sample.
+    shared: set[str] = set()
+    for member in names.members:
+        if (member.is_image or member.is_text) and member.index not in unpaired:
+            shared.add(member.folder)
+    targets: dict[int, Target] = {}
+    for member in names.members:
+        if member.folder and member.folder not in shared:
+            parent, _, key = member.folder.rpartition("/")
+            targets[member.index] = Target(parent, key)
+    return targets
+
+
+def upper_and_lower_case(names: ShardNames) -> dict[int, Target]:
+    """The names differ in case only: ``IMG_1.jpg`` and ``img_1.txt``."""
+    targets: dict[int, Target] = {}
+    by_lower = {(member.folder.lower(), member.stem.lower()): member for member in names.unpaired if member.is_image}
+    for member in names.unpaired:
+        image = by_lower.get((member.folder.lower(), member.stem.lower()))
+        if image is not None:
+            targets[member.index] = Target(image.folder, image.stem)
+    return targets
+
+
+def _members(names: Sequence[str]) -> list[Named]:
+    """Return the members that may belong to samples, by the names that they have without dividing folders."""
+    indexes: list[int] = []
+    paths: list[PathParts] = []
+    for index, name in enumerate(names):
+        if junk(name):
+            continue
+        folder, _, base = "/".join(path_parts(name)).rpartition("/")
+        indexes.append(index)
+        paths.append(PathParts(folder, base))
+    members: list[Named] = []
+    for index, (folder, base) in zip(indexes, join_folders(paths), strict=True):
+        stem, extension = cut(base)
+        members.append(Named(index, folder, stem, extension))
+    return members
+
+
+def _without_partner(members: Sequence[Named]) -> list[Named]:
+    """Return the images and texts that have no partner by their names."""
+    images = {(member.folder, member.stem) for member in members if member.is_image}
+    texts = {(member.folder, member.stem) for member in members if member.is_text}
+    paired = images & texts
+    return [
+        member
+        for member in members
+        if (member.is_image or member.is_text) and (member.folder, member.stem) not in paired
+    ]
+
+
+def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:
+    """Return the new names that a scheme gives; none if it does not pair nearly all members without doubt."""
+    groups: dict[Target, list[Named]] = defaultdict(list)
+    key_counts: Counter[Target] = Counter()
+    for member in shard.members:
+        key_counts[Target(member.folder, member.stem)] += 1
+        if member.index in targets:
+            groups[targets[member.index]].append(member)
+    renamed: dict[int, str] = {}
+    pairs = 0
+    for target, group in groups.items():
+        with_that_key = sum(Target(member.folder, member.stem) == target for member in group)
+        if with_that_key < key_counts[target]:
+            # Other members have the key.
+            continue
+        names = _names_in(target, group)
+        pairs += bool(names)
+        renamed.update(names)
+    images = sum(member.is_image for member in shard.unpaired)
+    texts = len(shard.unpaired) - images
+    fewer, more = sorted((images, texts))
+    is_evident = pairs > 0 and pairs >= _NEARLY_ALL * fewer and pairs >= _MOST * more
+    return renamed if is_evident else {}
+
+
+def _names_in(target: Target, group: Sequence[Named]) -> dict[int, str]:
+    """Return the names of the members of one sample; none if they cannot be one."""
+    images = [member for member in group if member.is_image]
+    if len(images) > 1:
+        # "image.jpg" next to "mask.png": the word says which is the image of the sample.
+        images = [member for member in images if member.stem.lower() in _IMAGE_WORDS]
+    texts = [member for member in group if member.is_text]
+    if len(images) != 1 or not texts:
+        return {}
+    extensions = Counter(member.extension.lower() for member in group)
+    names: dict[int, str] = {}
+    for member in group:
+        has_plain_name = not member.is_image and extensions[member.extension.lower()] == 1
+        if has_plain_name or member is images[0]:
+            names[member.index] = f"{target.path}.{member.extension}"
+        else:
+            names[member.index] = f"{target.path}.{member.stem}.{member.extension}"
+    # Two texts of one extension: which is the caption is unknown.
+    has_doubt = any(extensions[member.extension.lower()] > 1 for member in texts)
+    return {} if has_doubt or len(set(names.values())) < len(names) else names
