@@ -14,7 +14,7 @@ from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
-from .rows import is_blank, keys_in, lengths_of, may_be_batch, samples_in
+from .elements import is_blank, keys_in, lengths_of, may_be_batch, samples_in
 from .run_reports import (
     BLANK,
     DATASET,
