@@ -17,6 +17,7 @@ from wdsflow.engines.peer import Peer
 
 from ..tracing.errors import own_line
 from .load_pipeline import PipelineError
+from .run_folder import run_folder
 from .run_reports import (
     DATASET,
     MAIN,
@@ -71,7 +72,7 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     folder = Path(request.folder)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
-        cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-cache-", ignore_cleanup_errors=True))
+        cache = stack.enter_context(run_folder("wdsflow-cache-"))
         peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "  # not the user's cache
             f"from {__package__}.run_process import serve; serve({spec!r})",
@@ -232,6 +233,7 @@ def _sum(stages: Sequence[ReportedStage]) -> ReportedStage:
         first.logged += each.logged
         first.unclear += each.unclear
         first.again += each.again
+        first.keyed += each.keyed
         first.kind = first.kind or each.kind
         first.first_log = first.first_log or each.first_log
         first.ended_stream |= each.ended_stream
