@@ -53,10 +53,13 @@ def single_valued_columns(
         tars = TinyTars(Path(shards), allow_pipe=allow_pipe)
         samples = _different_samples(places, tars)
         factor = max(1, math.ceil(_BATCHES * rest / sum(COPIES)))
-        copies = [factor * count for count in COPIES[-len(samples) :]] if samples else []
+        copies = [factor * count for count in COPIES[-len(samples) :]]
         if not samples or sum(copies) > _MOST_COPIES:
             return frozenset()
-        urls = _write(samples, copies, places, tars)
+        shards_written = list(dict.fromkeys(place.shard for place in places))[:_MOST_TARS]
+        # All shards have as many samples: a pipeline may read them side by side.
+        copies[-1] -= sum(copies) % len(shards_written)
+        urls = _write(samples, copies, places[0].key, shards_written, tars)
         request = RunRequest(tuple(urls), folder, seconds=_SECONDS, held=sum(copies))
         try:
             run = run_pipeline(spec, request, patience)
@@ -91,15 +94,15 @@ def _different_samples(places: Sequence[SamplePlace], tars: TinyTars) -> list[li
 
 
 def _write(
-    samples: Sequence[list[tuple[str, bytes]]], copies: Sequence[int], places: Sequence[SamplePlace], tars: TinyTars
+    samples: Sequence[list[tuple[str, bytes]]], copies: Sequence[int], key: str, shards: Sequence[str], tars: TinyTars
 ) -> list[str]:
-    """Write as many shards as the set has, up to a few."""
-    shards = list(dict.fromkeys(place.shard for place in places))[:_MOST_TARS]
+    """Write copies of samples into shards with the names of others, under keys like one of theirs."""
     order = [number for number, count in enumerate(copies) for _ in range(count)]
     # Neighbours are mixed, so that a pipeline which makes one element of two samples gives many values.
     random.Random(0).shuffle(order)
-    keys = numbered_keys(places[0].key, len(order))
-    pieces = [renamed(key, samples[number]) for key, number in zip(keys, order, strict=True)]
+    pieces = []
+    for name, number in zip(numbered_keys(key, len(order)), order, strict=True):
+        pieces.append(renamed(name, samples[number]))
     return [tars.write(b"".join(pieces[index :: len(shards)]) + END, shard) for index, shard in enumerate(shards)]
 
 

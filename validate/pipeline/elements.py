@@ -97,6 +97,9 @@ def may_be_batch(item: object) -> bool:
         same_type = len({type(value) for value in item}) == 1
         if same_type and not is_array(item[0]):
             return True
+    lengths = lengths_of(item)
+    if lengths is not None and lengths[0] > 1:
+        return True
     return samples_in(item, ()) is not None
 
 
@@ -150,9 +153,9 @@ def length_of(columns: Mapping[str, object], keys: Collection[str]) -> int | Non
 
 
 def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
-    """Return the number of texts in a list, or the one length of the columns of a mapping; None if there is none."""
+    """Return the number of texts or files in a list, or the one length of the columns of a mapping; None if there is none."""
     if isinstance(batch, list | tuple):
-        return len(batch) if all(isinstance(each, str) for each in batch) else None
+        return len(batch) if all(isinstance(each, str | bytes) for each in batch) else None
     lengths = {len(value) for value in columns.values() if is_column(value)}
     others = [value for value in columns.values() if not is_column(value)]
     scalars = all(value is None or isinstance(value, str | int | float) or is_array(value) for value in others)

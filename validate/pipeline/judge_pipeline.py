@@ -26,6 +26,7 @@ from .sample_keys import SampleKeys
 SAMPLES, SECONDS = 10_000, 60.0  # of a run without a limit of the user's
 _MOST_KEYS = 100_000  # samples of which the keys are compared
 _FUNCTION = "name a function of the shards, def make(urls): ..."
+_KEEP_FIELDS = "let it give a field of the shards unchanged as well while you validate, such as the caption"
 _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
 
 
@@ -114,7 +115,7 @@ def _verdict(spec: str, seen: Observation) -> Verdict:
     lost: Counter[str] = Counter()
     for reason in reasons:
         lost[reason.slug] += reason.count
-    least = seen.least if outcome in ("trains", "loses") else seen.usable
+    least = seen.usable if outcome in ("crashes", "stalls") else seen.least
     return Verdict(
         reader=PIPELINE,
         title=spec,
@@ -152,9 +153,9 @@ def _unclear(seen: Observation) -> str:
     if not seen.is_enough(seen.usable) or seen.is_enough(seen.least):
         return ""
     count = f"{how_many(seen.delivered, 'element')} came out of {how_many(seen.total, 'sample')}"
-    shown = f"{seen.least:,} different samples are recognized among them by their content"
+    shown = f"content shows {seen.least:,} different samples among them"
     if seen.is_followed:
-        return f"{count}, and their content repeats more than that of the shards: {shown}; {_KEEP_KEYS}"
+        return f"{count}, but their content repeats more than that of the shards: {shown}; {_KEEP_FIELDS}"
     return f"{count}; which samples they are is not visible: {shown}; {_KEEP_KEYS}"
 
 
@@ -197,7 +198,8 @@ def _uncounted(seen: Observation) -> str:
         text = f"{how_many(seen.stages[-1].out, 'batch', 'batches')} came out, and how many samples they hold is not visible"
         return f"{text}; let them keep the __key__ of each sample"
     perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
-    if perhaps_batches and seen.delivered < seen.total and any(map(_may_batch, seen.stages)):
+    too_few = max(seen.delivered, seen.usable) < seen.total
+    if perhaps_batches and too_few and any(map(_may_batch, seen.stages)):
         text = f"{how_many(seen.delivered, 'element')} came out, each of which may be a batch of any size"
         return f"{text}; let them keep the __key__ of each sample"
     if seen.unexplained:

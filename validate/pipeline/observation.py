@@ -10,7 +10,7 @@ from wdsflow.scan.evidence import Evidence
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .output_content import OutputContent
 from .run_pipeline import ObservedRun
-from .run_reports import BLANK, MAIN, LostSamples, ProcessReport, ReportedStage
+from .run_reports import BLANK, COMBINED, MAIN, LostSamples, ProcessReport, ReportedStage
 from .sample_keys import SampleKeys
 
 
@@ -144,8 +144,8 @@ class Observation:
 
     @cached_property
     def _delivered_once(self) -> int:
-        """Samples that came out, each as often as it entered at most."""
-        return self.keys.delivered_once() if self.has_keys else self.delivered
+        """Samples that came out, each as often as it entered at most, by themselves or within the elements of others."""
+        return (self.keys.delivered_once() if self.has_keys else self.delivered) + self.combined
 
     # What did not come out.
 
@@ -164,8 +164,8 @@ class Observation:
             return [StageLoss(stage, stage.losses[BLANK], min(stage.blanks, missing))] if missing else []
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
             return []
-        losses = [StageLoss(stage, loss, loss.count) for loss in stage.losses.values()]
-        silent = stage.lost - sum(loss.samples for loss in losses)
+        losses = [StageLoss(stage, loss, loss.count) for name, loss in stage.losses.items() if name != COMBINED]
+        silent = stage.lost - stage.combined - sum(loss.samples for loss in losses)
         if self.limited and stage.batch > 1:
             processes = sum(each.place != MAIN for each in self.run.reports) or 1
             silent -= (stage.batch - 1) * processes  # a batch that was not full when reading ended
@@ -215,19 +215,30 @@ class Observation:
     @cached_property
     def usable(self) -> int:
         """Those of them that came out, at most: each element may be one, unless it repeats the content of others."""
-        count = self._share[1]
+        total, count = self._share
         if not self.content.replaced:
-            return count
-        return max(0, min(count, self.delivered - self.content.replaced))
+            if self.has_keys or count >= total:
+                return count
+            # An element may hold several samples, such as those of two datasets that are read side by side.
+            return min(total, max(count, self.content.proven()))
+        return max(0, min(count, self.delivered + self.combined - self.content.replaced))
 
     @property
     def replaced(self) -> int:
-        """Samples in whose place others came out again."""
-        return self._share[1] - self.usable
+        """Samples in whose place others came out again, of those that no stage has lost."""
+        lost = sum(loss.samples for loss in self.losses)
+        return max(0, min(self._share[1] - self.usable, self.total - self.usable - lost))
+
+    @property
+    def combined(self) -> int:
+        """Samples that a stage put into the elements of others."""
+        return sum(stage.combined for stage in self.stages)
 
     @property
     def is_followed(self) -> bool:
         """Whether it is visible which samples came out: by their keys, or because the code of all stages is known."""
+        if self.combined:
+            return False
         if self.has_keys and not self.without_key:
             return True
         return self.read is not None and all(stage.is_followed for stage in self.stages)

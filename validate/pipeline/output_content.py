@@ -15,6 +15,7 @@ samples, with marks of their fields. Three questions are answered.
     which it is known that a sample always gives the same value (see ``copies_run``).
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ _NOT_CONTENT = (KEY, OPAQUE)
 _SAME_FIELD = 0.9
 # A column with fewer different values is rather a label: that it repeats shows nothing.
 _LEAST_DISTINCT = 0.25
+_FEW_VALUES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class InputSample:
     @property
     def whole(self) -> str:
         """A text that is equal for samples of equal content."""
-        return repr(sorted(self.content.items()))
+        return " ".join(sorted(f"{name} {marks[0]}" for name, marks in self.content.items()))
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,16 @@ class OutputContent:
         return [*partitions.values(), self._whole_samples]
 
     @cached_property
+    def _wholes(self) -> list[str]:
+        """The contents of all samples."""
+        return [sample.whole for sample in self._input]
+
+    @cached_property
     def _whole_samples(self) -> Counter[str]:
+        """How often each content entered."""
         counts: Counter[str] = Counter()
-        for sample in self._input:
-            counts[sample.whole] += sample.times
+        for whole, sample in zip(self._wholes, self._input, strict=True):
+            counts[whole] += sample.times
         return counts
 
     @cached_property
@@ -134,7 +142,11 @@ class OutputContent:
             if column.is_mostly((NUMBER,)):
                 continue
             best, most, least_beyond = "", 0, 0
+            few = list(itertools.islice(column.values, _FEW_VALUES))
             for name, counts in self._fields.items():
+                # Most fields have none of the values: a few show it.
+                if not any(mark in counts for mark in few):
+                    continue
                 matching = _matching(column.values, counts)
                 beyond = _beyond(column.values, counts)
                 # Of two fields with the same values, the one that explains more repeats.
@@ -147,6 +159,8 @@ class OutputContent:
     @cached_property
     def replaced(self) -> int:
         """Rows that repeat the content of others more often than the input does."""
+        if all(len(column.values) == column.rows for column in self._columns):
+            return 0
         by_field: dict[str, int] = {}
         by_pictures = 0
         for column in self._columns:
@@ -209,36 +223,37 @@ class OutputContent:
 
         ``single_valued``: columns of which each sample gives one value, whenever it is read.
         """
-        fields = list(self._traced)
-        by_each_field = [self._proven_by_fields([name]) for name in fields]
-        return max([self._proven_by_values(single_valued), self._proven_by_fields(fields), *by_each_field])
+        return max(self._proven_by_values(single_valued), self._proven_by_fields())
 
-    def _proven_by_fields(self, names: Sequence[str]) -> int:
+    def _proven_by_fields(self) -> int:
         """Return how many samples are certainly among the rows, by columns that are fields of the shards, unchanged."""
-        if not names:
-            return 0
-        holders = {name: self._holders(self._traced[name]) for name in names}
+        names = list(self._traced)
+        holders = {name: self._holders(field) for name, field in self._traced.items()}
         rows_of: Counter[frozenset[int]] = Counter()
         for marks, rows in Counter(identity(row, names) for row in self.rows).items():
-            having = [holders[name].get(mark, set()) for name, mark in zip(names, marks, strict=True)]
-            if candidates := set.intersection(*having):
-                # Several values may lead to one sample, such as two captions of it.
-                rows_of[frozenset(candidates)] += rows
+            having = [holders[name].get(mark, frozenset()) for name, mark in zip(names, marks, strict=True)]
+            having = [numbers for numbers in having if numbers]
+            if having and (candidates := frozenset.intersection(*having)):
+                having = [candidates]
+            # If no sample has all of the values, the row is made of several.
+            for numbers in set(having):
+                rows_of[numbers] += rows
         proven = 0
         counted = set[int]()
+        # Several values may lead to one sample, such as two captions of it. So no sample is counted twice.
         for numbers, rows in sorted(rows_of.items(), key=lambda item: len(item[0])):
             if counted.isdisjoint(numbers):
                 counted |= numbers
                 proven += min(rows, self._certain(numbers))
         return proven
 
-    def _holders(self, field: str) -> dict[str, set[int]]:
+    def _holders(self, field: str) -> dict[str, frozenset[int]]:
         """Return the numbers of the samples with each value of a field."""
         holders: dict[str, set[int]] = {}
         for number, sample in enumerate(self._input):
             for mark in sample.content.get(field, []):
                 holders.setdefault(mark, set()).add(number)
-        return holders
+        return {mark: frozenset(numbers) for mark, numbers in holders.items()}
 
     def _certain(self, candidates: Iterable[int]) -> int:
         """Return how many rows are certainly different samples, if each is one of the candidates.
@@ -249,10 +264,6 @@ class OutputContent:
         for number in candidates:
             contents[self._wholes[number]] += self._input[number].times
         return max(contents.values())
-
-    @cached_property
-    def _wholes(self) -> list[str]:
-        return [sample.whole for sample in self._input]
 
     def _proven_by_values(self, single_valued: Collection[str]) -> int:
         names = [column.name for column in self._columns if column.name in single_valued]

@@ -14,12 +14,14 @@ from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
+from .combined_samples import RecentInputs
 from .elements import is_blank, keys_in, lengths_of, may_be_batch, samples_in
 from .followed_stages import calls_function, passes_on
 from .rows import row_of_sample, rows_of_batch
 from .run_lists import MOST_CONTENTS, RunList
 from .run_reports import (
     BLANK,
+    COMBINED,
     DATASET,
     STACKS_SIGNAL,
     Fault,
@@ -69,6 +71,7 @@ class ReportedRun(TraceRun):
         if len(chain.steps) == 1:
             self.first = 0  # whatever it yields, it has no shards
         self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
+        self._item = ""  # of a map-style dataset, which is being taken
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
         self._entered = RunList(self.folder, name, "entered")
@@ -81,6 +84,9 @@ class ReportedRun(TraceRun):
         self._full: dict[int, tuple[str, int]] = {}  # of a stage: what its full batches are lists of, and how many
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
+        # Of each stage whose own code may put several samples into one element.
+        opaque = [index for index in range(1, len(chain.steps)) if not passes_on(chain.steps[index].stage)]
+        self._recent = {index: RecentInputs() for index in opaque}
         # Of each stage: how often it got a sample, by its key, less how often it yielded it.
         self._held: dict[int, dict[str, int]] = {}
         self.report()
@@ -187,6 +193,8 @@ class ReportedRun(TraceRun):
             self._enters_with_content(item)
         if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
             self._follow(index, key)
+        if seen.kind == "sample":
+            self._note_combined(index, item)
         sample = self._in_hand.pop(index, None)
         if blank := is_blank(item) and seen.kind == "sample" and index >= self.first:
             self._gives_blank(index, sample or self.place(index))
@@ -199,9 +207,14 @@ class ReportedRun(TraceRun):
         if time.monotonic() > self._reported + _EVERY:
             self.report()
 
-    def enters(self, item: str) -> None:
-        """Note an item of a map-style dataset that is read."""
-        self._items.add(["", item])
+    def begins_item(self, index: object) -> None:
+        """Note that an item of a map-style dataset is taken, or a list of items."""
+        self._item = f"items {index}" if isinstance(index, list) else f"item {index}"
+        self.position.step(0, self._item, "")
+
+    def enters(self, index: object) -> None:
+        """Note an item of a map-style dataset that was read."""
+        self._items.add(["", f"item {index}"])
 
     def _enters_with_content(self, sample: Mapping[object, object]) -> None:
         """Note a sample that is read with its content, if that was not noted before."""
@@ -224,6 +237,15 @@ class ReportedRun(TraceRun):
             seen.keyed += 1
         if key in taken or len(taken) < _MOST_FOLLOWED:
             taken[key] = taken.get(key, 0) + 1
+
+    def _note_combined(self, index: int, item: object) -> None:
+        """Count the samples that a stage has put into one element."""
+        seen = cast("ReportedStage", self.seen[index])
+        if index in self._recent:
+            for sample in self._recent[index].combined_in(item):
+                seen.losses.setdefault(COMBINED, LostSamples(COMBINED, seen.line, *sample)).count += 1
+        if index + 1 in self._recent:
+            self._recent[index + 1].add(item, seen.key, seen.shard)
 
     def _gives_blank(self, index: int, sample: tuple[str, str]) -> None:
         """Note an element that holds no sample as one that the stage has lost."""
@@ -274,14 +296,15 @@ class ReportedRun(TraceRun):
         if losses[type(error).__name__] is loss:
             self.report()
 
-    def fail(self, error: BaseException, item: str = "") -> None:
-        """Note the exception that ends the run; ``item``: of a map-style dataset, which is the first stage."""
-        index = 0 if item else -1  # otherwise between the stages, such as in the pipeline's own loop
+    def fail(self, error: BaseException) -> None:
+        """Note the exception that ends the run."""
+        # The first stage is a map-style dataset, or the exception came between the stages, as in the pipeline's own loop.
+        index = 0 if self._item else -1
         if self.raised is not None and self.raised[1] is error:
             index = self.raised[0]
         error = cause_of(error)
         key, shard = self.place(index) if index > 0 else ("", "")
-        key = key or key_in_frames(error, self.request.keys) or item
+        key = key or key_in_frames(error, self.request.keys) or self._item
         line = line_of(error)
         if index >= 0:
             line = line or cast("ReportedStage", self.seen[index]).line

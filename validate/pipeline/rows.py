@@ -18,6 +18,8 @@ NO_KEYS = (
 _MOST_ROWS = 0.75
 _SOME_ROWS = 0.5
 _TOLERANCE = 0.02
+# Of records within records.
+_MOST_DEPTH = 2
 
 
 def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> list[Row]:
@@ -46,7 +48,7 @@ def rows_of_batch(batch: object, count: int, keys: Collection[str]) -> list[Row]
     if isinstance(batch, list | tuple) and len(batch) == count:
         is_square = all(is_column(each) and len(each) == count for each in batch)
         if has_records(batch, keys) or not is_square:
-            return [_row(columns_of(record), keys) for record in batch]
+            return [row_of_sample(record, keys) for record in batch]
     columns = columns_of(batch)
     for name, value in list(columns.items()):
         if isinstance(value, Mapping):
@@ -62,8 +64,24 @@ def _rows_of_columns(columns: Mapping[str, object], count: int, keys: Collection
 
 
 def row_of_sample(item: object, keys: Collection[str]) -> Row:
-    """Return the row of an element that is one sample."""
-    return _row(columns_of(item), keys)
+    """Return the row of an element, with columns for what is inside of its fields: it may have those of several samples."""
+    columns = columns_of(item)
+    for _ in range(_MOST_DEPTH):
+        columns = _with_inner_columns(columns)
+    return _row(columns, keys)
+
+
+def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
+    """Return columns with the fields of records in the place of these; lists of numbers, such as tokens, are no records."""
+    flat: dict[str, object] = {}
+    for name, value in columns.items():
+        is_record = isinstance(value, Mapping | tuple) and not all(isinstance(each, int | float) for each in value)
+        inner = columns_of(value) if is_record else {}
+        if inner:
+            flat |= {f"{name}.{field}": each for field, each in inner.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:

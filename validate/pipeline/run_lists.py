@@ -49,7 +49,9 @@ def read_contents(folder: Path) -> dict[tuple[str, str], SampleContent]:
     contents: dict[tuple[str, str], SampleContent] = {}
     for shard, key, *content in _read(folder, "entered"):
         if content:
-            contents.setdefault((shard, key), content[0])
+            # Values such as labels are in many samples: each is kept once.
+            shared = {sys.intern(name): [sys.intern(mark) for mark in marks] for name, marks in content[0].items()}
+            contents.setdefault((shard, key), shared)
     return contents
 
 

@@ -102,6 +102,8 @@ def _run(pipeline: object, request: RunRequest, position: Position, until: float
         pipeline = Items(pipeline)
     loaders = MeasuredLoaders(request, until)
     run = ReportedRun(take_apart(pipeline, loaders.run), MAIN, request, position, until)
+    if isinstance(pipeline, Items):
+        pipeline.before_item = run.begins_item
     try:
         with run.listens():
             for item in run.assemble():

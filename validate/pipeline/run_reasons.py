@@ -7,7 +7,7 @@ from wdsflow.text.words import duration, how_many, short
 
 from ..verdicts.verdict import Outcome, Reason
 from .observation import Observation, StageLoss
-from .run_reports import BLANK, Fault, ReportedStage
+from .run_reports import BLANK, COMBINED, Fault, ReportedStage
 
 
 def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Reason]:
@@ -35,6 +35,8 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         )
         yield Reason("repeated", 0, text + _why_again(seen))
     for stage in seen.stages:
+        if stage.combined:
+            yield _combined(stage)
         if stage.multiplies:
             several = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
             text = f"{several}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
@@ -79,12 +81,20 @@ def _loss(seen: Observation, each: StageLoss) -> Reason:
     return Reason("dropped", each.samples, text, loss.shard or None, loss.key or None)
 
 
+def _combined(stage: ReportedStage) -> Reason:
+    first = stage.losses[COMBINED]
+    text = f"{stage.name} combines {how_many(stage.combined, 'sample')} with others, into elements of several samples"
+    text += _in_brackets(stage.line, f"the first: {_sample(first.key, first.shard)}")
+    return Reason("combined", 0, text, first.shard or None, first.key or None)
+
+
 def _replaced(seen: Observation) -> Reason:
     text = "in their place others came out again, more often than the shards have them"
     stages = [stage for stage in seen.stages if stage.line and (stage.calls_function or not stage.is_followed)]
     if len(stages) == 1:
         text += f": {stages[0].name} gives them{_in_brackets(stages[0].line)}"
-    return Reason("replaced", seen.replaced, f"{seen.replaced:,} of {seen.total:,} samples: {text}")
+    at_least = "" if seen.least == seen.usable else "at least "
+    return Reason("replaced", seen.replaced, f"{at_least}{seen.replaced:,} of {seen.total:,} samples: {text}")
 
 
 def _silently(stage: ReportedStage) -> str:

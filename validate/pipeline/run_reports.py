@@ -24,10 +24,11 @@ from .pass_limit import PassLimit
 Limit = InputEnd | Literal["passes", "empty-passes"]
 _KEY_BYTES = 1000
 _COUNTS_AT = 2048  # bytes: after the last step
-_COUNTS = ("out", "rows", "errors", "kind")
+_COUNTS = ("out", "rows", "errors", "unclear", "kind")
 _KINDS: list[Kind] = ["", "shard", "member", "sample", "batch"]
 MAIN, DATASET = "main", "dataset"
 BLANK = "None"  # instead of an exception: the stage gave None or an empty container for a sample
+COMBINED = "combined"  # instead of an exception: the stage put the sample into the element of another
 STACKS_SIGNAL = (
     getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
 )  # at which a process writes its stacks; no library uses it
@@ -78,6 +79,11 @@ class ReportedStage(SeenStage):
     def blanks(self) -> int:
         """Elements without a sample that it gave: None, or an empty container."""
         return self.losses[BLANK].count if BLANK in self.losses else 0
+
+    @property
+    def combined(self) -> int:
+        """Samples that it put into the elements of others."""
+        return self.losses[COMBINED].count if COMBINED in self.losses else 0
 
     @property
     def lost(self) -> int:
@@ -144,7 +150,7 @@ class ProcessStep(NamedTuple):
     shard: str
     number: int  # of steps until then
     time: float  # by time.monotonic()
-    counts: tuple[tuple[int, ...], ...]  # of each stage: items, samples in batches, errors, kind
+    counts: tuple[tuple[int, ...], ...]  # of each stage, see _COUNTS
 
 
 class Position(Note):
@@ -162,8 +168,8 @@ class Position(Note):
         key_bytes, shard_bytes = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in (key, shard))
         self.write(key_bytes, shard_bytes, len(key_bytes), len(shard_bytes), stage, self._number, time.monotonic())
 
-    def count(self, index: int, stage: SeenStage) -> None:
-        """Note the counts of a stage; there is room for 64."""
+    def count(self, index: int, stage: "ReportedStage") -> None:
+        """Note the counts of a stage; there is room for 51."""
         start = index * len(_COUNTS)
         if start < len(self._counts):
             for offset, name in enumerate(_COUNTS):
@@ -208,6 +214,7 @@ def read_reports(folder: Path) -> list[ProcessReport]:
     paths = sorted(folder.glob("*.report"), key=lambda path: (not path.name.startswith(MAIN), path.name))
     reports: list[ProcessReport] = [pickle.loads(path.read_bytes()) for path in paths]  # noqa: S301 - of our own processes
     for report in reports:
-        for stage, (out, rows, errors, kind) in zip(report.stages, counts[report.place, report.pid], strict=False):
-            stage.out, stage.rows, stage.errors, stage.kind = out, rows, errors, _KINDS[kind]
+        for stage, latest in zip(report.stages, counts[report.place, report.pid], strict=False):
+            stage.out, stage.rows, stage.errors, stage.unclear, kind = latest
+            stage.kind = _KINDS[kind]
     return reports

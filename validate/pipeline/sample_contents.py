@@ -20,7 +20,7 @@ SampleContent = dict[str, list[str]]  # field -> marks
 
 _MOST_TEXT = 1 << 16  # bytes of a field that is compared as a text
 _MOST_JSON = 1 << 20  # bytes of a field that is compared as JSON
-_MOST_VALUES = 64  # of a JSON field
+_MOST_VALUES = 32  # of a JSON field
 _MOST_DEPTH = 3  # of objects in a JSON field
 _MOST_BYTES = 64 << 20  # of a member: a larger one is not compared
 

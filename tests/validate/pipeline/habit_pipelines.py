@@ -33,7 +33,7 @@ def cropped(data):
 
 
 def tokens(text):
-    return torch.tensor([ord(letter) for letter in text.ljust(32)])
+    return torch.tensor([ord(letter) for letter in str(text).ljust(32)])
 
 
 # Losing by generators.
@@ -175,7 +175,7 @@ class Swap:
     def __call__(self, sample):
         if number_of(sample) % 5 == 4 and self.before is not None:
             return {**self.before, "__key__": sample["__key__"]}
-        self.before = sample
+        self.before = dict(sample)
         return sample
 
 
@@ -255,7 +255,7 @@ def loader_that_stacks(urls):
 def batch_map_that_doubles(urls):
     def double(batch):
         images, labels = batch
-        return torch.cat([images[:4], images[:4]]), torch.cat([labels[:4], labels[:4]])
+        return numpy.concatenate([images[:4], images[:4]]), list(labels[:4]) * 2
 
     return samples_of(urls).decode("torchrgb").to_tuple("png", "cls").batched(8).map(double)
 
@@ -266,7 +266,7 @@ def two_of_some(urls):
     def copies(sample):
         return [(sample["png"], sample["cls"])] * (2 * (number_of(sample) % 2))
 
-    return samples_of(urls).map(copies).compose(lambda lists: itertools.chain.from_iterable(lists))
+    return samples_of(urls).map(copies).compose(itertools.chain.from_iterable)
 
 
 # Streams.
