@@ -1,16 +1,11 @@
 """Will a loader resume, start its workers by any method, and split? ``check_loader`` answers by runs of it."""
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from wdsflow.pieces.pieces import member
 from wdsflow.scan.evidence import Evidence, ScanOptions
-from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.walk import Walk
 from wdsflow.text.words import how_many, listed
 
 from ..verdicts.check_result import Check, CheckResult
@@ -19,7 +14,8 @@ from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRuns
-from .sample_copies import END, TinyTars
+from .run_folder import run_folder
+from .sample_copies import END, TinyTars, numbered_keys, renamed
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
 _SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
@@ -44,7 +40,7 @@ def check_loader(
     Raises:
         PipelineError: the loader cannot be found, imported, built or read.
     """
-    with tempfile.TemporaryDirectory(prefix="wdsflow-check-") as folder, LoaderRuns(spec, patience) as runs:
+    with run_folder("wdsflow-check-") as folder, LoaderRuns(spec, patience) as runs:
         tars = TinyTars(Path(folder), allow_pipe=options.allow_pipe)
         for each in (_EACH, _MORE):
             request, note = _request(evidence, tars, each)
@@ -95,16 +91,12 @@ def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderReque
 def _clones(url: Shard, tars: TinyTars, count: int) -> list[str]:
     """Return shards whose samples are copies of one sample under other keys."""
     places = tars.first_in(url, _CLONED)
-    path = tars.tar(places[-1]) if places else None
-    if path is None:
+    members = tars.members(places[-1]) if places else []
+    if not members:
         raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
-    with open_source(Shard.file(path)) as source:
-        walk = Walk(source, contents=True)
-        members = [(suffix, walk.read(row)) for _, _, suffix, row in grouped(walk) if row[4] == "file"]
-    key, urls = places[-1].key, []
-    stem = key.rstrip("0123456789")
+    urls = []
     for start in range(0, 4000, 1000):
-        names = [f"{stem}{number:0{len(key) - len(stem)}d}" for number in range(start, start + count)]
-        copies = (member(f"{name}.{suffix}", content) for name in names for suffix, content in members)
-        urls.append(tars.write(b"".join(copies) + END, f"{start:06d}.tar"))
+        keys = numbered_keys(places[-1].key, count, start)
+        copies = b"".join(renamed(key, members) for key in keys)
+        urls.append(tars.write(copies + END, f"{start:06d}.tar"))
     return urls

@@ -11,7 +11,8 @@ from wdsflow.text.words import how_many, listed, short
 from ..finding import Severity
 from ..verdicts.check_result import CheckResult, LoaderFault
 from .loader_process import RANKS, LoaderRequest, LoaderRun, LoaderRuns
-from .rows import KEY, NO_KEYS, NUMBER, Row, identifying, identity, such_as
+from .marks import KEY, NUMBER
+from .rows import NO_KEYS, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 _COUNTS = (1, 2, 3, 4)

@@ -1,7 +1,7 @@
 """Datasets that are no iterables, as iterables: map-style ones, and those of Ray."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeGuard
 
 
@@ -10,10 +10,14 @@ class Items:
 
     def __init__(self, dataset: Mapping[object, object]) -> None:
         self.dataset = dataset
+        # It is called before each item with its number or key.
+        self.before_item: Callable[[object], object] = id
 
     def __iter__(self) -> Iterator[object]:
         keys = getattr(self.dataset, "keys", None)
-        return (self.dataset[index] for index in (keys() if callable(keys) else range(len(self.dataset))))
+        for index in keys() if callable(keys) else range(len(self.dataset)):
+            self.before_item(index)
+            yield self.dataset[index]
 
 
 class RayDataset(Protocol):

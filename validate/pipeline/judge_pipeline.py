@@ -1,25 +1,33 @@
 """The verdict on the user's own pipeline: what one run of it showed, and nothing beyond that."""
 
 import os
-import tempfile
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from wdsflow.scan.evidence import Evidence
 from wdsflow.text.words import duration, how_many, short
 
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
+from .copies_run import single_valued_columns
 from .observation import Observation
+from .output_content import InputSample, OutputContent
+from .run_folder import run_folder
+from .run_lists import read_contents, read_opened, read_rows
 from .run_pipeline import run_pipeline
 from .run_reasons import reasons_of
-from .run_reports import ReportedStage, RunRequest, read_opened
+from .run_reports import ReportedStage, RunRequest
+from .sample_contents import contents_in
 from .sample_copies import places_in
 from .sample_keys import SampleKeys
 
 SAMPLES, SECONDS = 10_000, 60.0  # of a run without a limit of the user's
 _MOST_KEYS = 100_000  # samples of which the keys are compared
 _FUNCTION = "name a function of the shards, def make(urls): ..."
+_KEEP_FIELDS = "let it give a field of the shards unchanged as well while you validate, such as the caption"
+_KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +68,54 @@ def judge_pipeline(
     remote = any("://" in url or url.startswith("pipe:") for url in urls)
     compares = not remote and evidence.samples <= _MOST_KEYS
     places = [place for url in urls for place in places_in(url, allow_pipe=allow_pipe)] if compares else []
-    with tempfile.TemporaryDirectory(prefix="wdsflow-run-") as folder:
+    with run_folder("wdsflow-run-") as folder:
         keys = frozenset(place.key for place in places)
         request = limits.request(urls, folder, evidence.samples, keys)
         run = run_pipeline(spec, request, limits.patience)
         noted = SampleKeys(Path(folder), [(place.shard, place.key) for place in places])
-        seen = Observation(evidence, run, noted, urls, read_opened(Path(folder), urls))
-    return _verdict(spec, seen, max_loss)
+        opened = read_opened(Path(folder), urls)
+        shards = [url for url in urls if url in opened] if compares else []
+        content = OutputContent(
+            read_rows(Path(folder)), partial(_input_samples, Path(folder), noted, shards, allow_pipe=allow_pipe)
+        )
+        seen = Observation(evidence, run, noted, content, urls, opened, max_loss)
+        if places and _needs_proof(seen):
+            rest = _rest_of_batches(seen)
+            columns = single_valued_columns(spec, places, rest, limits.patience, allow_pipe=allow_pipe)
+            seen = replace(seen, single_valued=columns)
+        return _verdict(spec, seen)
 
 
-def _verdict(spec: str, seen: Observation, max_loss: float) -> Verdict:
+def _input_samples(folder: Path, keys: SampleKeys, shards: Sequence[str], *, allow_pipe: bool) -> list[InputSample]:
+    """Return the samples that entered: those that stages have noted, or else all of the shards that were opened."""
+    noted = read_contents(folder)
+    if noted:
+        return [InputSample(content, keys.entered[sample]) for sample, content in noted.items()]
+    return [InputSample(content) for url in shards for content in contents_in(url, allow_pipe=allow_pipe)]
+
+
+def _needs_proof(seen: Observation) -> bool:
+    """Return whether the verdict depends on which samples came out, and neither keys nor stages nor fields show it."""
+    if seen.run.fault is not None or seen.ended_by == "hang" or not seen.delivered or _hidden(seen):
+        return False
+    return seen.is_enough(seen.usable) and not seen.is_enough(seen.least)
+
+
+def _rest_of_batches(seen: Observation) -> int:
+    """Return how many samples batches that are not full may leave out."""
+    batch = max(stage.batch for stage in seen.stages)
+    workers = sum(report is not seen.main for report in seen.run.reports) or 1
+    return max(0, batch - 1) * workers
+
+
+def _verdict(spec: str, seen: Observation) -> Verdict:
     unclear = _unclear(seen)
-    outcome = _outcome(seen, max_loss, unclear)
+    outcome = _outcome(seen, unclear)
     reasons = tuple(reasons_of(seen, outcome, unclear))
     lost: Counter[str] = Counter()
     for reason in reasons:
         lost[reason.slug] += reason.count
+    least = seen.usable if outcome in ("crashes", "stalls") else seen.least
     return Verdict(
         reader=PIPELINE,
         title=spec,
@@ -84,14 +124,15 @@ def _verdict(spec: str, seen: Observation, max_loss: float) -> Verdict:
         usable=seen.usable,
         reasons=reasons,
         funnel=None,
-        exact=True,
+        exact=least == seen.usable,
         note=_note(spec, seen),
         lost=dict(+lost),
+        least=None if least == seen.usable else least,
         run=seen.summary(),
     )
 
 
-def _outcome(seen: Observation, max_loss: float, unclear: str) -> Outcome:
+def _outcome(seen: Observation, unclear: str) -> Outcome:
     if _machine(seen):
         return "not judged"
     if seen.ended_by in ("exception", "death"):
@@ -102,12 +143,24 @@ def _outcome(seen: Observation, max_loss: float, unclear: str) -> Outcome:
         return "stalls"
     if unclear:
         return "not judged"
-    total = seen.total - seen.in_buffers
-    return "loses" if not seen.usable or total - seen.usable > max_loss * total else "trains"
+    return "trains" if seen.is_enough(seen.usable) else "loses"
 
 
 def _unclear(seen: Observation) -> str:
     """Return why the run does not show how many samples are left out; "" if it does."""
+    if hidden := _hidden(seen):
+        return hidden
+    if not seen.is_enough(seen.usable) or seen.is_enough(seen.least):
+        return ""
+    count = f"{how_many(seen.delivered, 'element')} came out of {how_many(seen.total, 'sample')}"
+    shown = f"content shows {seen.least:,} different samples among them"
+    if seen.is_followed:
+        return f"{count}, but their content repeats more than that of the shards: {shown}; {_KEEP_FIELDS}"
+    return f"{count}; which samples they are is not visible: {shown}; {_KEEP_KEYS}"
+
+
+def _hidden(seen: Observation) -> str:
+    """Return why it is hidden how many samples came out, whatever their content; "" if it is not."""
     if machine := _machine(seen):
         return f"{machine}: validate where it will train"
     known = {os.path.realpath(url) for url in seen.urls}
@@ -145,7 +198,8 @@ def _uncounted(seen: Observation) -> str:
         text = f"{how_many(seen.stages[-1].out, 'batch', 'batches')} came out, and how many samples they hold is not visible"
         return f"{text}; let them keep the __key__ of each sample"
     perhaps_batches = seen.main is not None and seen.main.perhaps_batches > 0 and seen.stages[-1].kind != "batch"
-    if perhaps_batches and seen.delivered < seen.total and any(map(_may_batch, seen.stages)):
+    too_few = max(seen.delivered, seen.usable) < seen.total
+    if perhaps_batches and too_few and any(map(_may_batch, seen.stages)):
         text = f"{how_many(seen.delivered, 'element')} came out, each of which may be a batch of any size"
         return f"{text}; let them keep the __key__ of each sample"
     if seen.unexplained:
@@ -155,9 +209,6 @@ def _uncounted(seen: Observation) -> str:
         return ""
     if seen.limited and not (seen.has_keys and seen.keys.in_order()):
         return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
-    if not seen.limited and seen.delivered > seen.evidence.samples and seen.repeated is None:
-        text = f"{seen.delivered:,} elements came out of {how_many(seen.evidence.samples, 'sample')}"
-        return f"{text}: some came more than once, or gave several; let it give the __key__ as well"
     return ""
 
 
@@ -186,10 +237,10 @@ def _note(spec: str, seen: Observation) -> str:
         "death": "until its process ended",
         "hang": "until it was killed",
     }
-    counts = seen.only_elements or f"{how_many(seen.delivered, 'sample')} came out"
+    counts = f"{how_many(seen.delivered, 'sample')} came out"
     if seen.read is not None:
         counts = f"{how_many(seen.read, 'sample')} entered, {seen.delivered:,} came out"
-    elif not seen.has_keys and not seen.only_elements:
+    elif not seen.has_keys:
         counts = f"{how_many(seen.delivered, 'element')} came out, in which no key of a sample is visible"
     note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
     return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note

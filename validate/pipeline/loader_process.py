@@ -14,6 +14,7 @@ from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
 
 from .rows import Row, identity
+from .run_folder import run_folder
 from .user_process import IMPORT, how_it_ended
 
 END = -1  # in place of a number of items: after the last one
@@ -134,7 +135,7 @@ class LoaderRuns:
     def run_all(self, requests: Sequence[LoaderRequest], *, ranks: bool = False) -> list[LoaderRun]:
         """Return the results of runs, each in a new process; several at a time, or all, as the ranks of one group."""
         count, port = len(requests), _free_port()
-        with tempfile.TemporaryDirectory(prefix="wdsflow-ranks-") as folder:
+        with run_folder("wdsflow-ranks-") as folder:
             if ranks:
                 meeting, each = str(Path(folder, "meeting")), enumerate(requests)
                 requests = [replace(one, rank=rank, ranks=count, meeting=meeting, port=port) for rank, one in each]

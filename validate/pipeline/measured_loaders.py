@@ -105,16 +105,17 @@ class MeasuredItems(_Measured):
         run = self._measured()
         meter = Meter(run, 0)
         before = run.switch(0)
+        run.begins_item(indices[0] if len(indices) == 1 else list(indices))
         try:
             items = take()
         except Exception as error:
-            run.fail(error, f"item {indices[0]}" if len(indices) == 1 else f"items {list(indices)}")
+            run.fail(error)
             run.report()
             raise
         finally:
             run.switch(before)
         for index, item in zip(indices, items, strict=False):
-            run.enters(f"item {index}")
+            run.enters(index)
             meter.count(item)
             run.look(0, item)
         run.report()  # a worker is killed without notice when all is read

@@ -6,11 +6,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from wdsflow.scan.evidence import Evidence
-from wdsflow.text.words import how_many
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
+from .output_content import OutputContent
 from .run_pipeline import ObservedRun
-from .run_reports import BLANK, MAIN, LostSamples, ProcessReport, ReportedStage
+from .run_reports import BLANK, COMBINED, MAIN, LostSamples, ProcessReport, ReportedStage
 from .sample_keys import SampleKeys
 
 
@@ -29,8 +29,11 @@ class Observation:
     evidence: Evidence
     run: ObservedRun
     keys: SampleKeys
+    content: OutputContent
     urls: tuple[str, ...]
     noted_as_opened: set[str]  # shards
+    max_loss: float = 0.05  # share of samples, 0 to 1
+    single_valued: frozenset[str] = frozenset()  # columns of the output, see ``copies_run``
 
     @property
     def stages(self) -> list[ReportedStage]:
@@ -123,14 +126,6 @@ class Observation:
         source = self.stages[0]
         return max(source.out, source.rows) + source.blanks if self.read is None else self.read
 
-    @property
-    def only_elements(self) -> str:
-        """What a run without keys shows of code that has no stages: numbers alone; "" if samples are visible."""
-        if self.read is not None or self.has_keys or self.keys.entered or self.ended_by != "itself":
-            return ""
-        text = f"{how_many(self.delivered, 'element')} came out of {how_many(self.evidence.samples, 'sample')}"
-        return f"{text}; which samples they are is not visible"
-
     @cached_property
     def delivered(self) -> int:
         """Samples that came out, or elements if nothing shows how many samples these hold."""
@@ -144,12 +139,13 @@ class Observation:
     @cached_property
     def repeated(self) -> int | None:
         """Of those that were read, or else came out, samples that had been there before; None if not visible."""
-        return self.keys.repeated() if self.keys.entered or self.has_keys else None
+        visible = self.keys.entered or self.keys.items or self.has_keys
+        return self.keys.repeated() if visible else None
 
     @cached_property
     def _delivered_once(self) -> int:
-        """Samples that came out, each as often as it entered at most."""
-        return self.keys.delivered_once() if self.has_keys else self.delivered
+        """Samples that came out, each as often as it entered at most, by themselves or within the elements of others."""
+        return (self.keys.delivered_once() if self.has_keys else self.delivered) + self.combined
 
     # What did not come out.
 
@@ -168,8 +164,8 @@ class Observation:
             return [StageLoss(stage, stage.losses[BLANK], min(stage.blanks, missing))] if missing else []
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
             return []
-        losses = [StageLoss(stage, loss, loss.count) for loss in stage.losses.values()]
-        silent = stage.lost - sum(loss.samples for loss in losses)
+        losses = [StageLoss(stage, loss, loss.count) for name, loss in stage.losses.items() if name != COMBINED]
+        silent = stage.lost - stage.combined - sum(loss.samples for loss in losses)
         if self.limited and stage.batch > 1:
             processes = sum(each.place != MAIN for each in self.run.reports) or 1
             silent -= (stage.batch - 1) * processes  # a batch that was not full when reading ended
@@ -216,10 +212,53 @@ class Observation:
         """Samples of which the verdict speaks."""
         return self._share[0]
 
-    @property
+    @cached_property
     def usable(self) -> int:
-        """Those of them that came out."""
-        return self._share[1]
+        """Those of them that came out, at most: each element may be one, unless it repeats the content of others."""
+        total, count = self._share
+        if not self.content.replaced:
+            if self.has_keys or count >= total:
+                return count
+            # An element may hold several samples, such as those of two datasets that are read side by side.
+            return min(total, max(count, self.content.proven()))
+        return max(0, min(count, self.delivered + self.combined - self.content.replaced))
+
+    @property
+    def replaced(self) -> int:
+        """Samples in whose place others came out again, of those that no stage has lost."""
+        lost = sum(loss.samples for loss in self.losses)
+        return max(0, min(self._share[1] - self.usable, self.total - self.usable - lost))
+
+    @property
+    def combined(self) -> int:
+        """Samples that a stage put into the elements of others."""
+        return sum(stage.combined for stage in self.stages)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it is visible which samples came out: by their keys, or because the code of all stages is known."""
+        if self.combined:
+            return False
+        if self.has_keys and not self.without_key:
+            return True
+        return self.read is not None and all(stage.is_followed for stage in self.stages)
+
+    @cached_property
+    def is_doubtful(self) -> bool:
+        """Whether the content of the output repeats more than that of the shards, although keys or stages do not show why."""
+        return self.content.is_doubtful(self.max_loss)
+
+    @cached_property
+    def least(self) -> int:
+        """Samples that certainly came out."""
+        if self.is_followed and not self.is_doubtful:
+            return self.usable
+        return min(self.usable, self.content.proven(self.single_valued))
+
+    def is_enough(self, samples: int) -> bool:
+        """Return whether no more than the accepted share is lost if so many samples came out."""
+        total = self.total - self.in_buffers
+        return samples > 0 and total - samples <= self.max_loss * total
 
     @cached_property
     def _share(self) -> tuple[int, int]:

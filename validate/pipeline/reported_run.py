@@ -14,13 +14,17 @@ from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
-from .rows import is_blank, keys_in, lengths_of, may_be_batch, samples_in
+from .combined_samples import RecentInputs
+from .elements import is_blank, keys_in, lengths_of, may_be_batch, samples_in
+from .followed_stages import calls_function, passes_on
+from .rows import row_of_sample, rows_of_batch
+from .run_lists import MOST_CONTENTS, RunList
 from .run_reports import (
     BLANK,
+    COMBINED,
     DATASET,
     STACKS_SIGNAL,
     Fault,
-    KeyList,
     Limit,
     LostSamples,
     Position,
@@ -29,6 +33,7 @@ from .run_reports import (
     RunRequest,
     write_report,
 )
+from .sample_contents import content_of
 from .sample_counts import SampleCounts
 from .user_process import cause_of, key_in_frames
 
@@ -66,14 +71,22 @@ class ReportedRun(TraceRun):
         if len(chain.steps) == 1:
             self.first = 0  # whatever it yields, it has no shards
         self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
+        self._item = ""  # of a map-style dataset, which is being taken
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
-        self._entered = KeyList(self.folder / f"{name}.entered")
-        self._delivered = KeyList(self.folder / f"{name}.delivered")
+        self._entered = RunList(self.folder, name, "entered")
+        self._items = RunList(self.folder, name, "items")
+        self._delivered = RunList(self.folder, name, "delivered")
+        self._rows = RunList(self.folder, name, "rows")
+        self._contents_noted = set[tuple[str, str]]()  # shard and key of samples
+        self._last_batch: int | None = None  # samples in the latest batch that came out
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
         self._full: dict[int, tuple[str, int]] = {}  # of a stage: what its full batches are lists of, and how many
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
+        # Of each stage whose own code may put several samples into one element.
+        opaque = [index for index in range(1, len(chain.steps)) if not passes_on(chain.steps[index].stage)]
+        self._recent = {index: RecentInputs() for index in opaque}
         # Of each stage: how often it got a sample, by its key, less how often it yielded it.
         self._held: dict[int, dict[str, int]] = {}
         self.report()
@@ -120,7 +133,9 @@ class ReportedRun(TraceRun):
         if size and (lengths := lengths_of(batch)) is not None:
             count = self._by_full_batch(index, lengths, size, count)
         if count is None and size == 1:
-            return 1  # whatever a batch of one sample was made into
+            count = 1  # whatever a batch of one sample was made into
+        if index == len(self.chain.steps) - 1:
+            self._last_batch = count
         if count is None:
             cast("ReportedStage", self.seen[index]).unclear += 1
         return count or 0
@@ -175,9 +190,11 @@ class ReportedRun(TraceRun):
         if len(self.chain.steps) == 1 and seen.kind != "batch":
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
-            self.enters(item["__key__"], str(item.get("__url__", "")))
+            self._enters_with_content(item)
         if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
             self._follow(index, key)
+        if seen.kind == "sample":
+            self._note_combined(index, item)
         sample = self._in_hand.pop(index, None)
         if blank := is_blank(item) and seen.kind == "sample" and index >= self.first:
             self._gives_blank(index, sample or self.place(index))
@@ -190,18 +207,45 @@ class ReportedRun(TraceRun):
         if time.monotonic() > self._reported + _EVERY:
             self.report()
 
-    def enters(self, key: str, shard: str = "") -> None:
-        """Note a sample that is read."""
-        self._entered.add(key, shard)
+    def begins_item(self, index: object) -> None:
+        """Note that an item of a map-style dataset is taken, or a list of items."""
+        self._item = f"items {index}" if isinstance(index, list) else f"item {index}"
+        self.position.step(0, self._item, "")
+
+    def enters(self, index: object) -> None:
+        """Note an item of a map-style dataset that was read."""
+        self._items.add(["", f"item {index}"])
+
+    def _enters_with_content(self, sample: Mapping[object, object]) -> None:
+        """Note a sample that is read with its content, if that was not noted before."""
+        shard, key = str(sample.get("__url__", "")), str(sample["__key__"])
+        if (shard, key) in self._contents_noted or len(self._contents_noted) >= MOST_CONTENTS:
+            self._entered.add([shard, key])
+            return
+        self._contents_noted.add((shard, key))
+        self._entered.add([shard, key, content_of(sample)])
 
     def _follow(self, index: int, key: str) -> None:
         """Count a sample that a stage yields more often than it got it. A key that a stage has made is none that it got."""
         held, taken = self._held.get(index, {}), self._held.setdefault(index + 1, {})
+        seen = cast("ReportedStage", self.seen[index])
         if key in held:
-            cast("ReportedStage", self.seen[index]).again += held[key] < 1
+            seen.keyed += 1
+            seen.again += held[key] < 1
             held[key] = max(0, held[key] - 1)
+        elif index == self.first and (key in self.request.keys or not self.request.keys):
+            seen.keyed += 1
         if key in taken or len(taken) < _MOST_FOLLOWED:
             taken[key] = taken.get(key, 0) + 1
+
+    def _note_combined(self, index: int, item: object) -> None:
+        """Count the samples that a stage has put into one element."""
+        seen = cast("ReportedStage", self.seen[index])
+        if index in self._recent:
+            for sample in self._recent[index].combined_in(item):
+                seen.losses.setdefault(COMBINED, LostSamples(COMBINED, seen.line, *sample)).count += 1
+        if index + 1 in self._recent:
+            self._recent[index + 1].add(item, seen.key, seen.shard)
 
     def _gives_blank(self, index: int, sample: tuple[str, str]) -> None:
         """Note an element that holds no sample as one that the stage has lost."""
@@ -222,10 +266,22 @@ class ReportedRun(TraceRun):
         keys = keys_in(item, self.request.keys)
         shard = item.get("__url__", "") if isinstance(item, dict) else ""
         for key in keys:
-            self._delivered.add(key, shard if isinstance(shard, str) else "")
+            self._delivered.add([shard if isinstance(shard, str) else "", key])
         if not keys:
             self.without_key += 1
             self.perhaps_batches += may_be_batch(item)
+        self._note_rows(item)
+
+    def _note_rows(self, item: object) -> None:
+        """Note the content of the samples in an element that came out."""
+        if self.seen[-2].kind != "batch":
+            rows = [row_of_sample(item, self.request.keys)]
+        elif self._last_batch is None:
+            rows = []
+        else:
+            rows = rows_of_batch(item, self._last_batch, self.request.keys)
+        for row in rows:
+            self._rows.add(row)
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
         """Count an error, with the first of its type."""
@@ -240,14 +296,15 @@ class ReportedRun(TraceRun):
         if losses[type(error).__name__] is loss:
             self.report()
 
-    def fail(self, error: BaseException, item: str = "") -> None:
-        """Note the exception that ends the run; ``item``: of a map-style dataset, which is the first stage."""
-        index = 0 if item else -1  # otherwise between the stages, such as in the pipeline's own loop
+    def fail(self, error: BaseException) -> None:
+        """Note the exception that ends the run."""
+        # The first stage is a map-style dataset, or the exception came between the stages, as in the pipeline's own loop.
+        index = 0 if self._item else -1
         if self.raised is not None and self.raised[1] is error:
             index = self.raised[0]
         error = cause_of(error)
         key, shard = self.place(index) if index > 0 else ("", "")
-        key = key or key_in_frames(error, self.request.keys) or item
+        key = key or key_in_frames(error, self.request.keys) or self._item
         line = line_of(error)
         if index >= 0:
             line = line or cast("ReportedStage", self.seen[index]).line
@@ -291,4 +348,12 @@ def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> Reporte
         size = int(getattr(step.stage.batch_sampler, "batch_size", None) or 0)
     name = bare_name(step.stage)
     line = ("" if is_loader(step.stage) else code_line(step.stage)) or calls.get(name, "")
-    return ReportedStage(number, step.title, batch=size, line=line, is_loader=is_loader(step.stage))
+    return ReportedStage(
+        number,
+        step.title,
+        batch=size,
+        line=line,
+        is_loader=is_loader(step.stage),
+        is_opaque=not passes_on(step.stage),
+        calls_function=calls_function(step.stage),
+    )

@@ -17,6 +17,7 @@ from wdsflow.engines.peer import Peer
 
 from ..tracing.errors import own_line
 from .load_pipeline import PipelineError
+from .run_folder import run_folder
 from .run_reports import (
     DATASET,
     MAIN,
@@ -29,7 +30,7 @@ from .run_reports import (
     read_reports,
     read_steps,
 )
-from .user_process import IMPORT, how_it_ended
+from .user_process import IMPORT, how_it_ended, oom_kills
 
 How = Literal["ended", "raised", "died", "hung", "time"]
 _LOOK = 0.2  # seconds between two looks at a run
@@ -71,7 +72,7 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     folder = Path(request.folder)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
-        cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="wdsflow-cache-", ignore_cleanup_errors=True))
+        cache = stack.enter_context(run_folder("wdsflow-cache-"))
         peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "  # not the user's cache
             f"from {__package__}.run_process import serve; serve({spec!r})",
@@ -107,7 +108,7 @@ class _Watch:
 
     def run(self, request: RunRequest, patience: float) -> ObservedRun:
         """Wait for the end of the run, and return what was observed."""
-        started = time.monotonic()
+        started, kills = time.monotonic(), oom_kills()
         how, idle = self._wait(request, patience)
         pid, line = self._hanging_line() if how == "hung" else (0, "")
         if how == "died":
@@ -120,6 +121,8 @@ class _Watch:
             run.fault = self._last_step(run, pid, error, line)
         elif run.reports and run.reports[0].fault is not None:
             self._explain(run)
+        if run.fault is not None and _was_killed(run) and oom_kills() > kills:
+            run.fault = replace(run.fault, machine="it needs more memory than this machine has")
         return run
 
     def _wait(self, request: RunRequest, patience: float) -> tuple[How, float]:
@@ -168,6 +171,12 @@ class _Watch:
                 if pid in alive and (line := _own_line_in(_stacks(path, pid))):
                     return pid, line
         return 0, ""
+
+
+def _was_killed(run: ObservedRun) -> bool:
+    """Return whether a process ended that may have been killed: the pipeline's own, a worker, or a program that it ran."""
+    assert run.fault is not None
+    return run.how == "died" or "SIGKILL" in run.fault.error
 
 
 def _stacks(path: Path, pid: int) -> str:
@@ -232,6 +241,7 @@ def _sum(stages: Sequence[ReportedStage]) -> ReportedStage:
         first.logged += each.logged
         first.unclear += each.unclear
         first.again += each.again
+        first.keyed += each.keyed
         first.kind = first.kind or each.kind
         first.first_log = first.first_log or each.first_log
         first.ended_stream |= each.ended_stream

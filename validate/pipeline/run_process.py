@@ -22,7 +22,8 @@ from .load_pipeline import PipelineError, build, check_made, failure_text, find
 from .measured_loaders import MeasuredLoaders
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
-from .run_reports import MAIN, Position, RunRequest, note_opened
+from .run_lists import note_opened
+from .run_reports import MAIN, Position, RunRequest
 from .user_process import bound_memory, forget_ranks, start_ray
 
 _CALL = re.compile(r"\b(\w+)\(")
@@ -101,6 +102,8 @@ def _run(pipeline: object, request: RunRequest, position: Position, until: float
         pipeline = Items(pipeline)
     loaders = MeasuredLoaders(request, until)
     run = ReportedRun(take_apart(pipeline, loaders.run), MAIN, request, position, until)
+    if isinstance(pipeline, Items):
+        pipeline.before_item = run.begins_item
     try:
         with run.listens():
             for item in run.assemble():

@@ -7,7 +7,7 @@ from wdsflow.text.words import duration, how_many, short
 
 from ..verdicts.verdict import Outcome, Reason
 from .observation import Observation, StageLoss
-from .run_reports import BLANK, Fault, ReportedStage
+from .run_reports import BLANK, COMBINED, Fault, ReportedStage
 
 
 def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Reason]:
@@ -19,8 +19,8 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
     if outcome == "not judged":
         yield Reason("not-judged", 0, unclear)
         return
-    if outcome == "trains" and seen.only_elements:
-        yield Reason("elements", 0, seen.only_elements)
+    if seen.replaced:
+        yield _replaced(seen)
     for each in sorted(seen.losses, key=lambda loss: -loss.samples):
         yield _loss(seen, each)
     shown_by_keys = seen.limited and seen.read is None
@@ -30,9 +30,13 @@ def reasons_of(seen: Observation, outcome: Outcome, unclear: str) -> Iterator[Re
         text = "they were in a buffer, or in a batch that was not full, when reading ended: not counted as lost"
         yield Reason("incomplete", seen.in_buffers, f"{seen.in_buffers:,} of {seen.total:,} samples: {text}")
     if seen.repeated or seen.draws:
-        text = f"samples came more than once: {seen.repeated or 0:,} of {_all_with_repeats(seen):,} had come before"
+        text = (
+            f"samples came more than once: {seen.repeated or 0:,} of {seen.keys.all_with_repeats():,} had come before"
+        )
         yield Reason("repeated", 0, text + _why_again(seen))
     for stage in seen.stages:
+        if stage.combined:
+            yield _combined(stage)
         if stage.multiplies:
             several = f"{stage.name} makes {stage.out:,} elements of {how_many(stage.taken, 'sample')}"
             text = f"{several}: samples come out more than once, or in parts{_in_brackets(stage.line)}"
@@ -77,6 +81,22 @@ def _loss(seen: Observation, each: StageLoss) -> Reason:
     return Reason("dropped", each.samples, text, loss.shard or None, loss.key or None)
 
 
+def _combined(stage: ReportedStage) -> Reason:
+    first = stage.losses[COMBINED]
+    text = f"{stage.name} combines {how_many(stage.combined, 'sample')} with others, into elements of several samples"
+    text += _in_brackets(stage.line, f"the first: {_sample(first.key, first.shard)}")
+    return Reason("combined", 0, text, first.shard or None, first.key or None)
+
+
+def _replaced(seen: Observation) -> Reason:
+    text = "in their place others came out again, more often than the shards have them"
+    stages = [stage for stage in seen.stages if stage.line and (stage.calls_function or not stage.is_followed)]
+    if len(stages) == 1:
+        text += f": {stages[0].name} gives them{_in_brackets(stages[0].line)}"
+    at_least = "" if seen.least == seen.usable else "at least "
+    return Reason("replaced", seen.replaced, f"{at_least}{seen.replaced:,} of {seen.total:,} samples: {text}")
+
+
 def _silently(stage: ReportedStage) -> str:
     if stage.batch > 0 and not stage.out:
         return f"gets {how_many(stage.taken, 'sample')}, too few for one batch"
@@ -89,7 +109,7 @@ def _silently(stage: ReportedStage) -> str:
 
 def _missing(seen: Observation) -> int:
     """Return how many samples of the shards no stage accounts for."""
-    return seen.total - seen.usable - sum(loss.samples for loss in seen.losses)
+    return seen.total - seen.usable - seen.replaced - sum(loss.samples for loss in seen.losses)
 
 
 def _why_again(seen: Observation) -> str:
@@ -99,11 +119,6 @@ def _why_again(seen: Observation) -> str:
         return "; it repeats"
     workers = sum(report is not seen.main for report in seen.run.reports)
     return f"; it has {workers:,} workers, which may read the same samples" if workers > 1 else ""
-
-
-def _all_with_repeats(seen: Observation) -> int:
-    """Return the number of samples among which there are repeats."""
-    return seen.keys.entered.total() or len(seen.keys.delivered)
 
 
 def _unread_or_dropped(seen: Observation, count: int) -> Reason:
@@ -127,7 +142,10 @@ def _unread_or_dropped(seen: Observation, count: int) -> Reason:
     if not seen.has_keys:
         text = f"they did not come out of its own code{_in_brackets(line)}; which ones is not visible: let it give the __key__ as well"
         return Reason("dropped", count, head + text)
-    shard, key = seen.keys.missing(seen.total)[0]
+    missing = seen.keys.missing(seen.total)
+    if not missing:
+        return Reason("dropped", count, f"{head}they did not come out of its own code{_in_brackets(line)}")
+    shard, key = missing[0]
     text = f"they did not come out of its own code{_in_brackets(line, f'the first: {_sample(key, shard)}')}"
     return Reason("dropped", count, head + text, shard, key)
 

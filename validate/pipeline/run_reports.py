@@ -1,17 +1,15 @@
 """What the processes of a run of the user's pipeline report, and the request that they get.
 
 Each process writes into the folder of the run: its position, in shared memory, which outlives it; its counts, several
-times a second; and the keys of samples.
+times a second. What samples entered and came out is in lists, see ``run_lists``.
 """
 
-import json
 import math
 import os
 import pickle
 import signal
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +23,15 @@ from .pass_limit import PassLimit
 # "passes": the pipeline reads the shards again and again; "empty-passes": the same, without output.
 Limit = InputEnd | Literal["passes", "empty-passes"]
 _KEY_BYTES = 1000
-_OPENED = "opened"  # file
 _COUNTS_AT = 2048  # bytes: after the last step
-_COUNTS = ("out", "rows", "errors", "kind")
+_COUNTS = ("out", "rows", "errors", "unclear", "kind")
 _KINDS: list[Kind] = ["", "shard", "member", "sample", "batch"]
 MAIN, DATASET = "main", "dataset"
 BLANK = "None"  # instead of an exception: the stage gave None or an empty container for a sample
+COMBINED = "combined"  # instead of an exception: the stage put the sample into the element of another
 STACKS_SIGNAL = (
     getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
 )  # at which a process writes its stacks; no library uses it
-MOST_KEYS = 1_000_000  # that one process notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,19 @@ class ReportedStage(SeenStage):
     unclear: int = 0  # batches of which the number of samples is unknown
     is_loader: bool = False
     again: int = 0  # elements with the key of a sample that it had yielded before
+    keyed: int = 0  # elements with the key of a sample that it had got
+    is_opaque: bool = False  # its own code may give one sample twice and leave out another, see ``followed_stages``
+    calls_function: bool = False  # of the user, for each element
 
     @property
     def blanks(self) -> int:
         """Elements without a sample that it gave: None, or an empty container."""
         return self.losses[BLANK].count if BLANK in self.losses else 0
+
+    @property
+    def combined(self) -> int:
+        """Samples that it put into the elements of others."""
+        return self.losses[COMBINED].count if COMBINED in self.losses else 0
 
     @property
     def lost(self) -> int:
@@ -88,6 +93,16 @@ class ReportedStage(SeenStage):
         if self.kind == self.taken_kind == "sample":
             return max(0, self.taken - (self.out - self.again))
         return super().lost
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it is visible which of its input it yields: by keys, or because its code is known."""
+        if self.kind in ("", "shard", "member"):
+            return True
+        makes_batches = "batch" in (self.kind, self.taken_kind) and self.calls_function
+        if not self.is_opaque and not makes_batches:
+            return True
+        return self.kind == "sample" and self.keyed == self.out
 
     @property
     def multiplies(self) -> bool:
@@ -135,7 +150,7 @@ class ProcessStep(NamedTuple):
     shard: str
     number: int  # of steps until then
     time: float  # by time.monotonic()
-    counts: tuple[tuple[int, ...], ...]  # of each stage: items, samples in batches, errors, kind
+    counts: tuple[tuple[int, ...], ...]  # of each stage, see _COUNTS
 
 
 class Position(Note):
@@ -153,8 +168,8 @@ class Position(Note):
         key_bytes, shard_bytes = (text.encode("utf-8", "replace")[:_KEY_BYTES] for text in (key, shard))
         self.write(key_bytes, shard_bytes, len(key_bytes), len(shard_bytes), stage, self._number, time.monotonic())
 
-    def count(self, index: int, stage: SeenStage) -> None:
-        """Note the counts of a stage; there is room for 64."""
+    def count(self, index: int, stage: "ReportedStage") -> None:
+        """Note the counts of a stage; there is room for 51."""
         start = index * len(_COUNTS)
         if start < len(self._counts):
             for offset, name in enumerate(_COUNTS):
@@ -185,55 +200,6 @@ def read_steps(folder: Path) -> list[ProcessStep]:
     return steps
 
 
-class KeyList:
-    """Keys of samples in a file, a line each, with the shard if that is known."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", buffering=1, encoding="utf-8")  # complete, even if the process dies
-        self._count = 0
-
-    def add(self, key: str, shard: str) -> None:
-        """Add a key; not beyond ``MOST_KEYS``."""
-        self._count += 1
-        if self._count <= MOST_KEYS:
-            self._file.write(json.dumps([shard, key]) + "\n")
-
-
-def note_opened(folder: Path, urls: Sequence[str]) -> None:
-    """List the shards that this process and its forks open from now on."""
-    names, seen = {os.path.basename(url) for url in urls}, set[str]()
-    listed = (folder / _OPENED).open("a", buffering=1, encoding="utf-8", errors="surrogateescape")
-
-    def note(event: str, values: tuple[object, ...]) -> None:
-        if event == "open" and isinstance(values[0], str | os.PathLike):
-            path = str(os.fspath(values[0]))
-            if os.path.basename(path) in names and path not in seen:
-                seen.add(path)
-                listed.write(os.path.realpath(path) + "\n")
-
-    sys.addaudithook(note)
-
-
-def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
-    """Return the shards that were opened, as far as Python opened them, or samples have them as their url."""
-    try:
-        paths = set((folder / _OPENED).read_text("utf-8", "surrogateescape").splitlines())
-    except FileNotFoundError:
-        paths = set()
-    named = {shard for kind in ("entered", "delivered") for shard, _ in read_keys(folder, kind)}
-    return {url for url in urls if url in named or os.path.realpath(url) in paths}
-
-
-def read_keys(folder: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield shard and key of each sample in the lists of one kind: "entered" or "delivered"."""
-    for path in sorted(folder.glob(f"*.{kind}")):
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                if line.endswith("\n"):  # otherwise the process died there
-                    shard, key = json.loads(line)
-                    yield shard, key
-
-
 def write_report(folder: Path, report: ProcessReport) -> None:
     """Replace the counts of a process."""
     path = folder / f"{report.place}-{report.pid}.report"
@@ -248,6 +214,7 @@ def read_reports(folder: Path) -> list[ProcessReport]:
     paths = sorted(folder.glob("*.report"), key=lambda path: (not path.name.startswith(MAIN), path.name))
     reports: list[ProcessReport] = [pickle.loads(path.read_bytes()) for path in paths]  # noqa: S301 - of our own processes
     for report in reports:
-        for stage, (out, rows, errors, kind) in zip(report.stages, counts[report.place, report.pid], strict=False):
-            stage.out, stage.rows, stage.errors, stage.kind = out, rows, errors, _KINDS[kind]
+        for stage, latest in zip(report.stages, counts[report.place, report.pid], strict=False):
+            stage.out, stage.rows, stage.errors, stage.unclear, kind = latest
+            stage.kind = _KINDS[kind]
     return reports

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from wdsflow.pieces.pieces import member
 from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceError, SourcePart
@@ -80,6 +81,15 @@ class TinyTars:
                 except SourceError:
                     continue
 
+    def members(self, place: SamplePlace) -> list[tuple[str, bytes]]:
+        """Return field and content of each member of a sample; none if it cannot be read."""
+        path = self.tar(place)
+        if path is None:
+            return []
+        with open_source(path) as source:
+            walk = Walk(source, contents=True)
+            return [(field, walk.read(row)) for _, _, field, row in grouped(walk) if row[4] == "file"]
+
     def tar(self, *places: SamplePlace) -> str | None:
         """Return the path of a tar with these samples; None if one of them cannot be read."""
         self.read(places)
@@ -95,6 +105,22 @@ class TinyTars:
         path = folder / f"{name[:100]}.tar"
         path.write_bytes(data)
         return str(path)
+
+
+def numbered_keys(like: str, count: int, start: int = 0) -> list[str]:
+    """Return keys that differ in the number at their end.
+
+    >>> numbered_keys("a/img007", 2)
+    ['a/img000', 'a/img001']
+    """
+    stem = like.rstrip("0123456789")
+    width = len(like) - len(stem)
+    return [f"{stem}{number:0{width}d}" for number in range(start, start + count)]
+
+
+def renamed(key: str, members: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return a sample with another key, as a part of a tar."""
+    return b"".join(member(f"{key}.{field}", content) for field, content in members)
 
 
 def _global_headers(source: Source) -> bytes:

@@ -1,10 +1,13 @@
 """The keys of samples in one run: those in the shards, those that entered the pipeline, and those that came out of it."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from .run_reports import read_keys
+from .run_lists import read_keys
+
+ShardAndKey = tuple[str, str]
 
 
 class SampleKeys:
@@ -15,47 +18,72 @@ class SampleKeys:
         held: shard and key of each sample of the shards, in order; empty if there are too many to compare.
     """
 
-    def __init__(self, folder: Path, held: list[tuple[str, str]]) -> None:
+    def __init__(self, folder: Path, held: Sequence[ShardAndKey]) -> None:
         self.held = held
-        self.entered = Counter(read_keys(folder, "entered"))  # shard and key, or the number of an item
+        self.entered = Counter(read_keys(folder, "entered"))
+        # The numbers of the items of a map-style dataset, of which it is not visible which samples they are.
+        self.items = Counter(key for _, key in read_keys(folder, "items"))
         self.delivered = [key for _, key in read_keys(folder, "delivered")]
         self._numbers = {key: number for number, (_, key) in enumerate(held)}
 
     @property
     def identify(self) -> bool:
         """Whether the keys that came out say which samples of the shards these are."""
-        unique = bool(self.held) and len(self._numbers) == len(self.held)
-        return unique and bool(self.delivered) and all(key in self._numbers for key in self.delivered)
+        if not self.delivered:
+            return False
+        known = self.held or list(self.entered)
+        if not known:
+            # The keys of the shards are not known: two equal ones may be those of two samples.
+            return len(set(self.delivered)) == len(self.delivered)
+        keys = {key for _, key in known}
+        return len(keys) == len(known) and keys.issuperset(self.delivered)
 
     @property
     def shards(self) -> set[str]:
         """The shards of the samples that entered or, if they have no url, of those that came out."""
         entered = {shard for shard, _ in self.entered if shard}
-        return entered or {self.held[self._numbers[key]][0] for key in self.delivered if self.identify}
+        if entered or not self.held or not self.identify:
+            return entered
+        return {self.held[self._numbers[key]][0] for key in self.delivered}
 
     def repeated(self) -> int:
         """Return how many samples entered again, or came out again if it is not visible what entered."""
-        if self.entered:
-            held = Counter(self.held)
-            return sum(max(0, count - max(1, held[sample])) for sample, count in self.entered.items())
-        return len(self.delivered) - len(set(self.delivered))
+        if self.items:
+            return self.items.total() - len(self.items)
+        if not self.entered:
+            return len(self.delivered) - len(set(self.delivered))
+        held = Counter(self.held)
+        repeated = 0
+        for sample, count in self.entered.items():
+            # Two samples of one shard may have the same key.
+            repeated += max(0, count - max(1, held[sample]))
+        return repeated
+
+    def all_with_repeats(self) -> int:
+        """Return of how many samples ``repeated`` are those that had come before."""
+        return self.items.total() or self.entered.total() or len(self.delivered)
 
     def delivered_once(self) -> int:
         """Return how many samples came out, each as often as it entered at most: several elements of one count once."""
+        if not self.entered:
+            return len(set(self.delivered))
         entered = Counter[str]()
         for (_, key), count in self.entered.items():
             entered[key] += count
-        return (Counter(self.delivered) & entered).total() if entered else len(set(self.delivered))
+        return (Counter(self.delivered) & entered).total()
 
     def in_order(self) -> bool:
-        """Whether the samples came out in the order of the shards."""
-        return all(one <= other for one, other in pairwise(self._numbers[key] for key in self.delivered))
+        """Whether the samples came out in the order of the shards, as far as that is known."""
+        if not self.held:
+            return False
+        numbers = [self._numbers[key] for key in self.delivered]
+        return all(before <= after for before, after in pairwise(numbers))
 
     def until_last(self) -> int:
         """Return how many samples the shards hold up to the last one that came out."""
         return 1 + max(self._numbers[key] for key in self.delivered)
 
-    def missing(self, until: int) -> list[tuple[str, str]]:
+    def missing(self, until: int) -> list[ShardAndKey]:
         """Return shard and key of those of the first samples that did not come out."""
         delivered = set(self.delivered)
-        return [sample for sample in self.held[:until] if sample[1] not in delivered]
+        return [(shard, key) for shard, key in self.held[:until] if key not in delivered]

@@ -7,6 +7,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Collection
+from pathlib import Path
 from tarfile import TarInfo
 from typing import IO
 
@@ -19,6 +20,13 @@ from ..tracing.errors import own_line
 IMPORT = 120.0  # seconds for the import of the user's module
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
 _LEAST_MEMORY = 1 << 30  # bytes
+# The counts of this container, by the versions of control groups, and of the whole machine.
+OOM_COUNTS = [
+    Path("/sys/fs/cgroup/memory.events"),
+    Path("/sys/fs/cgroup/memory/memory.oom_control"),
+    Path("/proc/vmstat"),
+]
+_OOM_KILL = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 _MOST_VALUES = 16  # of a dict that may hold a key
 _STEM = re.compile(r"(?:.*/)?[^./]+")  # of the name of a member: its key
 
@@ -35,6 +43,16 @@ def bound_memory() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+def oom_kills() -> int:
+    """Return how many processes the system has killed so far because memory was short, as far as it says that."""
+    kills = 0
+    for path in OOM_COUNTS:
+        with contextlib.suppress(OSError):
+            for count in _OOM_KILL.findall(path.read_text()):
+                kills = max(kills, int(count))
+    return kills
 
 
 def how_it_ended(status: int, log: IO[bytes]) -> str:

@@ -206,9 +206,6 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
 def _observed(verdict: Verdict, run: PipelineRun) -> tuple[str, list[str]]:
     """Return the numbers of a run, which are about what it read, and the reasons."""
     reasons = [plain(reason.message) for reason in verdict.reasons]
-    if verdict.outcome == "trains" and verdict.reasons and verdict.reasons[0].slug == "elements":
-        # Without keys it is not visible which samples came out: the headline speaks of elements.
-        return reasons[0], reasons[1:]
     fate = "reach a batch" if verdict.outcome in ("trains", "loses") else "came out"
     if verdict.outcome == "not judged":
         return f"{how_many(run.delivered, 'element')} came out ({run.scope} opened)", reasons
@@ -217,7 +214,11 @@ def _observed(verdict: Verdict, run: PipelineRun) -> tuple[str, list[str]]:
     samples = how_many(verdict.samples, "sample")
     if not run.whole or (run.repeated and verdict.samples == run.read):
         samples = f"the {samples} read ({run.scope})"
-    return f"{verdict.usable:,} of {samples} {fate}", reasons
+    usable = f"{verdict.usable:,}"
+    if verdict.least is not None:
+        # Without keys, content shows that some samples came out, and how many others may have.
+        usable = f"{verdict.least:,} to {usable}" if verdict.least else f"up to {usable}"
+    return f"{usable} of {samples} {fate}", reasons
 
 
 def _funnel(verdict: Verdict, funnel: Funnel) -> str:

@@ -25,6 +25,9 @@ _REMOTE = re.compile(r'File "([^"\n]+)", line (\d+), in')
 _PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
 _OF_DATA = (LookupError, UnicodeError, TypeError)  # they report missing data of a sample: KeyError: 'gpu'
+# What a program says, of any language, that gets no memory.
+_OF_MEMORY = re.compile(rb"cannot allocate memory|out of memory|memoryerror|bad_alloc", re.IGNORECASE)
+_NO_MEMORY = "it needs more memory than it may take on this machine"
 _NUMBERS = {
     errno.ENOSPC: "this machine has no space left on its disk",
     errno.EDQUOT: "this machine has no space left on its disk",
@@ -91,11 +94,21 @@ def code_line(thing: object) -> str:
 def machine_fault(error: BaseException) -> str:
     """Return the missing requirement that caused an error, such as "this machine has no GPU"; "" otherwise."""
     if is_out_of_memory(error) or "can't start new thread" in str(error):
-        return "it needs more memory than it may take on this machine"
+        return _NO_MEMORY
     for each in chain(error):
+        if _OF_MEMORY.search(_said_by_program(each)):
+            return _NO_MEMORY
         if isinstance(each, OSError) and each.errno in _NUMBERS:
             return _NUMBERS[each.errno]
     return "this machine has no GPU" if any(map(_asks_for_gpu, chain(error))) and not _has_gpu() else ""
+
+
+def _said_by_program(error: BaseException) -> bytes:
+    """Return what a program wrote that was run and failed, if the user's code has kept it."""
+    said = getattr(error, "stderr", None) if hasattr(error, "returncode") else None
+    if isinstance(said, str):
+        return said.encode("utf-8", "replace")
+    return said if isinstance(said, bytes) else b""
 
 
 def _asks_for_gpu(error: BaseException) -> bool:

@@ -1,6 +1,7 @@
 """Small shards, and pipelines judged on them."""
 
 import io
+import random
 import tarfile
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,34 @@ def write(path: Path, samples: int, missing: int = 0, start: int = 0, picture: b
 def forty(folder: Path) -> list[str]:
     """Write four shards of ten samples, of which the last lacks its caption."""
     return [write(folder / f"{shard}.tar", 10, missing=10, start=10 * shard, picture=jpeg()) for shard in range(4)]
+
+
+@cache
+def noise(seed: int) -> bytes:
+    """Return a picture that no other seed gives."""
+    buffer = io.BytesIO()
+    Image.frombytes("RGB", (16, 16), random.Random(seed).randbytes(768)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def different(folder: Path, samples: int = 40, shards: int = 4, copies: int = 1) -> list[str]:
+    """Write shards of samples that differ in their pictures; some have the caption of another, and labels repeat.
+
+    ``copies``: so many samples after each other have the same content.
+    """
+    urls = []
+    for shard in range(shards):
+        urls.append(str(folder / f"{shard}.tar"))
+        with tarfile.open(urls[-1], "w") as tar:
+            for number in range(shard * samples // shards, (shard + 1) * samples // shards):
+                content = number // copies
+                caption = f"a caption of picture {content - content % 20 if content % 20 < 3 else content}"
+                fields = {"png": noise(content), "txt": caption.encode(), "cls": str(content % 4).encode()}
+                for field, data in fields.items():
+                    info = tarfile.TarInfo(f"{number:06d}.{field}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return urls
 
 
 def scanned(urls: list[str], level: Level = "full") -> tuple[Evidence, ScanOptions]:

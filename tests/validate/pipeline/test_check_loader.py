@@ -25,7 +25,8 @@ from wdsflow.validate.pipeline.check_loader import check_loader
 from wdsflow.validate.pipeline.check_workers import _Workers
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from wdsflow.validate.pipeline.rows import KEY, rows_of
+from wdsflow.validate.pipeline.marks import KEY
+from wdsflow.validate.pipeline.rows import rows_of
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check

@@ -1,0 +1,175 @@
+"""What one element of the user's loader holds: a sample, or a batch of how many, and the keys that are visible in it.
+
+An element may be anything: a mapping, a tuple, a list of records or of columns, a tensor, a text.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeGuard, cast
+
+from .marks import is_array, is_key
+
+_CHANNELS = 4  # of a picture, at most
+_PICTURE_DIMENSIONS = 3
+_SOME_SHAPE = slice(None, None, 2)  # height and channels, wherever the channels are
+
+
+def is_blank(item: object) -> bool:
+    """Return whether an element holds no sample: None, or an empty container."""
+    return item is None or (isinstance(item, list | tuple | dict) and not item)
+
+
+def looks_like_picture(value: object) -> bool:
+    """Return whether a value is an array of a height, a width and a few channels."""
+    if not is_array(value) or value.ndim != _PICTURE_DIMENSIONS:
+        return False
+    return min(value.shape[_SOME_SHAPE]) <= _CHANNELS
+
+
+def keys_in(item: object, keys: Collection[str]) -> list[str]:
+    """Return the keys of the samples in one element, a sample or a batch; none if they are not visible."""
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
+    if isinstance(item, Mapping):
+        named = item.get("__key__")
+        if isinstance(named, str):
+            return [named]
+        if _are_texts(named):
+            return list(named)
+        values: list[Any] = [value for value in item.values() if isinstance(value, str | list | tuple)]
+    else:
+        values = list(item) if isinstance(item, list | tuple) else [item]
+        if all(is_key(value, keys) for value in values):
+            return values
+    for value in values:
+        if is_key(value, keys):
+            return [value]
+        if are_keys(value, keys):
+            return list(value)
+    if not isinstance(item, list | tuple):
+        return []
+    if not all(isinstance(record, Mapping | list | tuple) for record in item):
+        return []
+    return [key for record in item for key in keys_in(record, keys)]
+
+
+def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
+    """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
+
+    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
+    """
+    if isinstance(item, list):
+        item = [each for each in item if each is not None]
+    if is_blank(item):
+        return 0
+    if named := keys_in(item, keys):
+        return len(named)
+    columns = columns_of(item)
+    for name, value in list(columns.items()):
+        if isinstance(value, Mapping):
+            columns |= columns_of(columns.pop(name), f"{name}.")
+    length = length_of(columns, keys)
+    if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
+        if size and length is None:
+            length = _length_beside_scalars(item, columns)
+        return None if size and (length or 0) > size else length
+    if has_records(item, keys):
+        return len(item)
+    fitting = {count for count in (len(item), length) if count == size}
+    return size if fitting and len(item) != length else None
+
+
+def lengths_of(batch: object) -> tuple[int, int] | None:
+    """Return the lengths of a sequence of sequences, outer and inner: columns or records. None if it is none."""
+    if not isinstance(batch, list | tuple):
+        return None
+    if not all(isinstance(each, list | tuple) for each in batch):
+        return None
+    inner = {len(each) for each in batch}
+    return (len(batch), inner.pop()) if len(inner) == 1 else None
+
+
+def may_be_batch(item: object) -> bool:
+    """Return whether an element, of which no key is visible, may hold several samples."""
+    if is_array(item):
+        return item.ndim > 0 and not looks_like_picture(item)
+    if isinstance(item, list) and len(item) > 1:
+        same_type = len({type(value) for value in item}) == 1
+        if same_type and not is_array(item[0]):
+            return True
+    lengths = lengths_of(item)
+    if lengths is not None and lengths[0] > 1:
+        return True
+    return samples_in(item, ()) is not None
+
+
+def has_records(items: Sequence[object], keys: Collection[str]) -> bool:
+    """Return whether a sequence has samples, not columns: their fields differ in type, or each has one key."""
+    if not items or all(isinstance(each, Mapping) for each in items):
+        return bool(items)
+    if not all(isinstance(each, list | tuple) and each for each in items):
+        return False
+    records = cast("Sequence[Sequence[object]]", items)
+    for record in records:
+        if len({type(value) for value in record}) > 1:
+            return True
+    if len(records[0]) == 1:
+        return False
+    keys_in_each = [sum(is_key(value, keys) for value in record) for record in records]
+    return all(count == 1 for count in keys_in_each)
+
+
+def columns_of(item: object, above: str = "") -> dict[str, object]:
+    """Return the columns of a batch, or the fields of a sample; nested mappings are flattened.
+
+    ``above``: prefix of the names, of a mapping within another.
+    """
+    if is_dataclass(item) and not isinstance(item, type):
+        item = {field.name: getattr(item, field.name) for field in fields(item)}
+    if isinstance(item, list | tuple) and not above:
+        return {str(index): value for index, value in enumerate(item)}
+    if not isinstance(item, Mapping):
+        return {above.rstrip("."): item}
+    columns: dict[str, object] = {}
+    for name, value in item.items():
+        columns |= columns_of(value, f"{above}{name}.")
+    return columns
+
+
+def is_column(value: object) -> TypeGuard[Sequence[object]]:
+    """Return whether a value may have one value for each sample of a batch."""
+    return isinstance(value, list | tuple) or (is_array(value) and value.ndim > 0)
+
+
+def length_of(columns: Mapping[str, object], keys: Collection[str]) -> int | None:
+    """Return the number of samples in a batch; None for a sample."""
+    for value in columns.values():
+        if are_keys(value, keys):
+            return len(value)
+    lengths = {len(value) if is_column(value) else -1 for value in columns.values()}
+    if len(lengths) != 1 or -1 in lengths:
+        return None
+    return lengths.pop()
+
+
+def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
+    """Return the number of texts or files in a list, or the one length of the columns of a mapping; None if there is none."""
+    if isinstance(batch, list | tuple):
+        return len(batch) if all(isinstance(each, str | bytes) for each in batch) else None
+    lengths = {len(value) for value in columns.values() if is_column(value)}
+    others = [value for value in columns.values() if not is_column(value)]
+    scalars = all(value is None or isinstance(value, str | int | float) or is_array(value) for value in others)
+    return lengths.pop() if len(lengths) == 1 and scalars else None
+
+
+def are_keys(value: object, keys: Collection[str]) -> TypeGuard[Sequence[str]]:
+    """Return whether a value is a list of keys."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(is_key(each, keys) for each in value)
+
+
+def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(each, str) for each in value)
