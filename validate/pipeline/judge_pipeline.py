@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.scan.evidence import Evidence
+from wdsflow.shards.shard import Shard
 from wdsflow.text.words import duration, how_many, short
 
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
@@ -86,7 +87,7 @@ def judge_pipeline(
         return _verdict(spec, seen)
 
 
-def _input_samples(folder: Path, keys: SampleKeys, shards: Sequence[str], *, allow_pipe: bool) -> list[InputSample]:
+def _input_samples(folder: Path, keys: SampleKeys, shards: Sequence[Shard], *, allow_pipe: bool) -> list[InputSample]:
     """Return the samples that entered: those that stages have noted, or else all of the shards that were opened."""
     noted = read_contents(folder)
     if noted:

@@ -292,7 +292,7 @@ class ReportedRun(TraceRun):
         losses = seen.losses
         losses.setdefault(type(error).__name__, loss).count += 1
         self._in_hand.pop(index, None)
-        self.position.count(index, self.seen[index])
+        self.position.count(index, seen)
         if losses[type(error).__name__] is loss:
             self.report()
 

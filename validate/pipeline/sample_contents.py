@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from wdsflow.shards.samples.grouping import grouped
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
@@ -40,7 +41,7 @@ def content_of(sample: Mapping[object, object]) -> SampleContent:
     return content
 
 
-def contents_in(url: str, *, allow_pipe: bool) -> Iterator[SampleContent]:
+def contents_in(url: Shard, *, allow_pipe: bool) -> Iterator[SampleContent]:
     """Yield the contents of the samples of a shard in order, up to the place where readers stop; none if unreadable."""
     content: SampleContent = {}
     with suppress(SourceError, OSError), open_source(url, allow_pipe=allow_pipe) as source:

@@ -86,7 +86,7 @@ class TinyTars:
         path = self.tar(place)
         if path is None:
             return []
-        with open_source(path) as source:
+        with open_source(Shard.file(path)) as source:
             walk = Walk(source, contents=True)
             return [(field, walk.read(row)) for _, _, field, row in grouped(walk) if row[4] == "file"]
 

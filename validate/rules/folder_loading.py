@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wdsflow.readers.datasets_folder import chosen_splits, load_call, names_data_files, visible_files
-from wdsflow.shards.source.base import local_file
-from wdsflow.shards.urls import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
+from wdsflow.shards.source.base import local_path
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -41,7 +41,7 @@ class OtherFilesLoaded(Rule):
         if not names:
             return
         for url in context.urls:
-            path = local_file(url)
+            path = local_path(url)
             if path is None or not os.path.isdir(path):
                 continue
             files = visible_files(Path(path))

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.shards.urls import SUFFIXES
+from wdsflow.shards.shard_names import SUFFIXES
 
 _IGNORED = frozenset(
     ("README.md", "config.json", "dataset_info.json", "dataset_infos.json", "dummy_data.zip", "dataset_dict.json")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
-from wdsflow.shards.source.base import local_file
+from wdsflow.shards.source.base import local_path
 from wdsflow.text.shell import escape, quote_path
 
 from .typed import Typed, free
@@ -66,7 +66,7 @@ def _run_without_shards(pattern: str) -> "Unfinished | None":
     """Return the run that was to write shards into the folder of a pattern; None if there is none."""
     from wdsflow.records.unfinished import INSIDE, MARK, unfinished_run
 
-    path = local_file(pattern)
+    path = local_path(pattern)
     if path is None:
         return unfinished_run(pattern.rstrip("/")) if remote_url(pattern) and pattern.endswith("/") else None
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."

@@ -104,9 +104,9 @@ def _modules_in(stream: BytesIO) -> set[str]:
             modules.add(str(argument).partition(" ")[0])
         elif name == "STACK_GLOBAL":
             modules.add(texts[0])
-        elif name == "PROTO" and argument > pickle.HIGHEST_PROTOCOL:
+        elif name == "PROTO" and int(argument or 0) > pickle.HIGHEST_PROTOCOL:
             raise ValueError("unknown protocol")
-        elif name == "FRAME" and position + _FRAME + argument > end:
+        elif name == "FRAME" and int(position or 0) + _FRAME + int(argument or 0) > end:
             raise ValueError("a frame is cut")
     return modules
 

@@ -179,7 +179,7 @@ class _NamesInJson(NamedTuple):
     """
 
     member: str = ""
-    shard: str = ""
+    shard: Shard = Shard("")
     peeked: Sequence[ShardEvidence] = ()
     wrong: str = ""
 
