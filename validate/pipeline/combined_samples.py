@@ -1,13 +1,13 @@
 """Which samples a stage puts into one element: a value of an output is the same object as a value of an input."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 
 from .marks import is_array
 
 # Inputs that are kept for this; a stage that combines samples usually combines neighbours.
 _KEPT = 8
-# Shorter texts may be the same object in several samples.
+# Shorter bytes may be the same object in several samples.
 _LEAST_LENGTH = 16
 
 
@@ -25,23 +25,27 @@ class RecentInputs:
     def combined_in(self, item: object) -> list[tuple[str, str]]:
         """Return key and shard of the inputs of which an output has values, except the first; each input once."""
         identities = {id(value) for value in _values_in(item)}
-        used = [each for each in self._inputs if not identities.isdisjoint(each[0])]
+        holders = Counter(identity for values, _ in self._inputs for identity in values)
+        # A value in several inputs, such as a mask that all samples share, belongs to none of them.
+        own = {identity for identity in identities if holders[identity] == 1}
+        used = [recent for recent in self._inputs if not own.isdisjoint(recent[0])]
         if len(used) <= 1:
             return []
-        for each in used:
-            self._inputs.remove(each)
+        unused = [recent for recent in self._inputs if own.isdisjoint(recent[0])]
+        self._inputs.clear()
+        self._inputs.extend(unused)
         return [sample for _, sample in used[1:]]
 
 
 def _values_in(item: object) -> Iterator[object]:
-    """Yield the values that belong to one sample only, also those of lists in an element."""
+    """Yield the values that belong to one sample, also those of lists in an element; a text may be in several samples."""
     if isinstance(item, Mapping):
         for value in item.values():
             yield from _values_in(value)
     elif isinstance(item, list | tuple):
         for value in item:
             yield from _values_in(value)
-    elif isinstance(item, str | bytes):
+    elif isinstance(item, bytes):
         if len(item) >= _LEAST_LENGTH:
             yield item
     elif is_array(item) or hasattr(item, "tobytes"):

@@ -10,6 +10,7 @@ class Items:
 
     def __init__(self, dataset: Mapping[object, object]) -> None:
         self.dataset = dataset
+        self.__name__ = type(dataset).__name__
         # It is called before each item with its number or key.
         self.before_item: Callable[[object], object] = id
 

@@ -208,7 +208,7 @@ def _uncounted(seen: Observation) -> str:
         return f"{text}, and no stage shows where they were lost: let it keep the __key__ of each sample"
     if seen.read is not None:
         return ""
-    if seen.limited and not (seen.has_keys and seen.keys.in_order()):
+    if seen.limited and not seen.is_in_order:
         return "it reads the tars in its own code: how many samples it leaves out is visible only at its end"
     return ""
 

@@ -15,7 +15,10 @@ NUMBER = "number:"
 SHORT = "short:"
 TEXT = "text:"
 BYTES = "bytes:"
+# Of an image, a video or a sound, as pixels or values.
 PICTURE = "picture:"
+# The same, if all of its bytes are equal: black, or a dummy for samples without an image.
+FLAT = "picture:flat:"
 ARRAY = "array:"
 OTHER = "other:"
 # Of an object whose content cannot be read: it is equal to nothing.
@@ -26,6 +29,8 @@ _DIGEST_LETTERS = 16
 _PICTURE_DIMENSIONS = 2
 # Fewer values, such as those of a bounding box, may well be equal in different samples.
 _PICTURE_VALUES = 64
+# Shorter vectors are rather embeddings, or tokens and their masks.
+_SOUND_VALUES = 1024
 
 
 class Array(Protocol):
@@ -100,14 +105,23 @@ def _array_mark(value: Array) -> str:
     for length in value.shape:
         size *= int(length)
     is_picture = value.ndim >= _PICTURE_DIMENSIONS and size >= _PICTURE_VALUES
-    kind = PICTURE if is_picture else ARRAY
+    is_sound = value.ndim == 1 and size >= _SOUND_VALUES and "float" in str(value.dtype)
+    kind = PICTURE if is_picture or is_sound else ARRAY
     try:
         content = _array_bytes(value)
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         # Such as a sparse tensor, or an array of objects.
         return _pickled_mark(value, kind)
     header = f"{value.dtype} {tuple(value.shape)} ".encode()
+    if kind == PICTURE:
+        return _picture_mark(header, content)
     return kind + _digest(header, content)
+
+
+def _picture_mark(header: bytes, content: bytes | memoryview) -> str:
+    data = bytes(content)
+    is_flat = data[:_SHORT_BYTES] == data[:1] * _SHORT_BYTES and data.count(data[:1]) == len(data)
+    return (FLAT if is_flat else PICTURE) + _digest(header, data)
 
 
 def _array_bytes(value: Array) -> bytes | memoryview:
@@ -127,7 +141,7 @@ def _object_mark(value: object) -> str:
         # An image of Pillow: two of the same bytes may differ in their shape.
         kind = f"{getattr(value, 'mode', '')} {getattr(value, 'size', '')} ".encode()
         try:
-            return PICTURE + _digest(kind, cast("Callable[[], bytes]", read)())
+            return _picture_mark(kind, cast("Callable[[], bytes]", read)())
         except Exception:  # noqa: BLE001 - such as an image that is cut off: the user's code meets it later, or never
             return OPAQUE + type(value).__name__
     return _pickled_mark(value, OTHER)

@@ -216,6 +216,9 @@ class Observation:
     def usable(self) -> int:
         """Those of them that came out, at most: each element may be one, unless it repeats the content of others."""
         total, count = self._share
+        if self.read is None and self.ended_by != "itself" and not self.is_in_order:
+            # All that is known is what came out.
+            return count
         if not self.content.replaced:
             if self.has_keys or count >= total:
                 return count
@@ -251,6 +254,8 @@ class Observation:
     @cached_property
     def least(self) -> int:
         """Samples that certainly came out."""
+        if self.content.is_at_least and not self.is_enough(self.usable):
+            return 0
         if self.is_followed and not self.is_doubtful:
             return self.usable
         return min(self.usable, self.content.proven(self.single_valued))
@@ -270,9 +275,14 @@ class Observation:
             most = here if self.sees_shards else self.evidence.samples
             again = 0 if self.has_keys else self.repeated or 0
             return self.evidence.samples, min(self._delivered_once - again, most)
-        if self.has_keys and self.keys.in_order():
+        if self.is_in_order:
             return self.keys.until_last(), self._delivered_once
         return self.delivered, self.delivered
+
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether the samples that came out are known, and were read in the order of the shards."""
+        return self.has_keys and self.keys.in_order()
 
     def summary(self) -> PipelineRun:
         """Return the numbers for reports."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .marks import ARRAY, BYTES, KEY, NUMBER, OPAQUE, OTHER, PICTURE, SHORT, TEXT
+from .marks import ARRAY, BYTES, FLAT, KEY, NUMBER, OPAQUE, OTHER, PICTURE, SHORT, TEXT
 from .rows import Row, identity
 from .sample_contents import SampleContent
 
@@ -67,6 +67,12 @@ class Column:
         """Whether most of its values are of some kinds."""
         matching = sum(count for mark, count in self.values.items() if mark.startswith(kinds))
         return 2 * matching > self.rows
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether its values are pictures, and not all a dummy."""
+        is_dummy = len(self.values) == 1 and next(iter(self.values)).startswith(FLAT)
+        return self.is_mostly((PICTURE,)) and not is_dummy
 
     @property
     def is_varied(self) -> bool:
@@ -161,17 +167,33 @@ class OutputContent:
         """Rows that repeat the content of others more often than the input does."""
         if all(len(column.values) == column.rows for column in self._columns):
             return 0
+        return max(self._replaced_in_fields, self._replaced_in_pictures)
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether more rows may be replaced: which fields pictures are made of is not known, and each may explain some."""
+        return self._replaced_in_pictures > 0
+
+    @cached_property
+    def _replaced_in_fields(self) -> int:
         by_field: dict[str, int] = {}
-        by_pictures = 0
         for column in self._columns:
             name = self._traced.get(column.name)
             if name is not None and (column.is_varied or column.is_mostly(_RICH)):
                 # Of two columns of one field, such as a caption and that of another sample, one is what the sample gives.
                 beyond = _beyond(column.values, self._fields[name])
                 by_field[name] = min(beyond, by_field.get(name, beyond))
-            elif name is None and column.is_mostly((PICTURE,)) and column.is_varied and self._input:
-                by_pictures = max(by_pictures, self._unexplained(column.values, pictures=True))
-        return max([by_pictures, *by_field.values()])
+        return max(by_field.values(), default=0)
+
+    @cached_property
+    def _replaced_in_pictures(self) -> int:
+        pictures = [column for column in self._columns if column.is_picture and column.name not in self._traced]
+        if not pictures or not self._input:
+            return 0
+        varied = [column for column in pictures if column.is_varied]
+        # Next to images, columns with few different values are such as masks.
+        shown = varied or [max(pictures, key=lambda column: len(column.values))]
+        return max(self._unexplained(column.values, pictures=True) for column in shown)
 
     def is_doubtful(self, tolerance: float) -> bool:
         """Return whether columns that prove no loss repeat more than the input does.
@@ -193,7 +215,7 @@ class OutputContent:
             only_these = len(repeating) == len(compared)
             if not only_these or not any(column.is_mostly(_RICH) for column in repeating):
                 return False
-        pictures = any(column.is_mostly((PICTURE,)) for column in repeating)
+        pictures = any(column.is_picture for column in repeating)
         entered = sum(sample.times for sample in self._input)
         passes = math.ceil(len(self.rows) / entered) if entered else 1
         unexplained = self._unexplained(together.values, pictures=pictures, passes=passes)
@@ -212,7 +234,7 @@ class OutputContent:
         counts = _sorted_counts(values)
         explained = sum(min(count, passes) for count in counts) if not self._input else 0
         for partition in self._partitions:
-            if len(partition) < len(counts) or (pictures and not Column("", partition).is_varied):
+            if len(partition) < len(counts) or (pictures and not _may_show_pictures(partition)):
                 continue
             both = zip(counts, _sorted_counts(partition), strict=False)
             explained = max(explained, sum(min(count, most * passes) for count, most in both))
@@ -280,6 +302,12 @@ class OutputContent:
 
 def _sorted_counts(counts: Mapping[str, int] | Mapping[tuple[str, ...], int]) -> list[int]:
     return sorted(counts.values(), reverse=True)
+
+
+def _may_show_pictures(partition: Counter[str]) -> bool:
+    """Return whether pictures may be made of the values of a field: they are files, or at least no labels."""
+    values = Column("", partition)
+    return values.is_mostly((BYTES,)) or values.is_varied
 
 
 def _matching(values: Mapping[str, int], field: Mapping[str, int]) -> int:

@@ -17,6 +17,7 @@ from ..tracing.trace import listening
 from .combined_samples import RecentInputs
 from .elements import is_blank, keys_in, lengths_of, may_be_batch, samples_in
 from .followed_stages import calls_function, passes_on
+from .iterables import Items, is_map_style
 from .rows import row_of_sample, rows_of_batch
 from .run_lists import MOST_CONTENTS, RunList
 from .run_reports import (
@@ -87,8 +88,8 @@ class ReportedRun(TraceRun):
         # Of each stage whose own code may put several samples into one element.
         opaque = [index for index in range(1, len(chain.steps)) if not passes_on(chain.steps[index].stage)]
         self._recent = {index: RecentInputs() for index in opaque}
-        # Of each stage: how often it got a sample, by its key, less how often it yielded it.
-        self._held: dict[int, dict[str, int]] = {}
+        # Of each stage: how often it got a sample, by its key and by its shard and key, less how often it yielded it.
+        self._held: dict[int, dict[str | tuple[str, str], int]] = {}
         self.report()
 
     def assemble(self) -> Iterable[object]:
@@ -191,8 +192,8 @@ class ReportedRun(TraceRun):
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
             self._enters_with_content(item)
-        if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
-            self._follow(index, key)
+        if isinstance(item, dict):
+            self._follow(index, item)
         if seen.kind == "sample":
             self._note_combined(index, item)
         sample = self._in_hand.pop(index, None)
@@ -225,18 +226,27 @@ class ReportedRun(TraceRun):
         self._contents_noted.add((shard, key))
         self._entered.add([shard, key, content_of(sample)])
 
-    def _follow(self, index: int, key: str) -> None:
+    def _follow(self, index: int, item: Mapping[object, object]) -> None:
         """Count a sample that a stage yields more often than it got it. A key that a stage has made is none that it got."""
+        key, shard = item.get("__key__"), item.get("__url__")
+        if not isinstance(key, str):
+            return
         held, taken = self._held.get(index, {}), self._held.setdefault(index + 1, {})
         seen = cast("ReportedStage", self.seen[index])
-        if key in held:
+        if key in held or (index == self.first and (key in self.request.keys or not self.request.keys)):
             seen.keyed += 1
-            seen.again += held[key] < 1
-            held[key] = max(0, held[key] - 1)
-        elif index == self.first and (key in self.request.keys or not self.request.keys):
-            seen.keyed += 1
-        if key in taken or len(taken) < _MOST_FOLLOWED:
-            taken[key] = taken.get(key, 0) + 1
+        # Shards may have the same keys, and a stage may leave out the shard.
+        names: list[str | tuple[str, str]] = [key]
+        if isinstance(shard, str):
+            names.append((shard, key))
+        known = [name for name in names if name in held]
+        if known:
+            seen.again += held[known[-1]] < 1
+        for name in known:
+            held[name] = max(0, held[name] - 1)
+        for name in names:
+            if name in taken or len(taken) < _MOST_FOLLOWED:
+                taken[name] = taken.get(name, 0) + 1
 
     def _note_combined(self, index: int, item: object) -> None:
         """Count the samples that a stage has put into one element."""
@@ -346,14 +356,22 @@ def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> Reporte
     size = step.batch
     if is_loader(step.stage) and step.stage.batch_size is None:  # its sampler may give the numbers of whole batches
         size = int(getattr(step.stage.batch_sampler, "batch_size", None) or 0)
-    name = bare_name(step.stage)
-    line = ("" if is_loader(step.stage) else code_line(step.stage)) or calls.get(name, "")
     return ReportedStage(
         number,
         step.title,
         batch=size,
-        line=line,
+        line=_line_of(step.stage) or calls.get(bare_name(step.stage), ""),
         is_loader=is_loader(step.stage),
         is_opaque=not passes_on(step.stage),
         calls_function=calls_function(step.stage),
     )
+
+
+def _line_of(stage: object) -> str:
+    """Return the line where the user's code of a stage begins; "" if it is unknown."""
+    if is_loader(stage):
+        return ""
+    dataset = stage.dataset if isinstance(stage, Items) else stage
+    if is_map_style(dataset):
+        return code_line(type(dataset).__getitem__)
+    return code_line(stage)

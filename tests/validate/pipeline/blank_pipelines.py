@@ -41,6 +41,10 @@ def nested_beside_a_number(urls):
     return gaps_loader(urls, lambda batch: {"data": {"text": batch}, "n": len(batch)})
 
 
+def files(urls):
+    return gaps_loader(urls, lambda batch: [text.encode() for text in batch])
+
+
 def joined(urls):
     return gaps_loader(urls, " ".join)
 

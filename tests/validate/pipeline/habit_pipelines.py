@@ -105,7 +105,7 @@ def whole_cropped_with_captions(urls):
 # Map-style datasets.
 
 
-class Items(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Pictures(torch.utils.data.Dataset):  # type: ignore[type-arg]
     def __init__(self, urls):
         self.items = list(samples_of(urls))
 
@@ -117,20 +117,20 @@ class Items(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return pixels(sample["png"]).copy(), int(sample["cls"])
 
 
-class OthersInstead(Items):
+class OthersInstead(Pictures):
     """Gives the item before instead of each fifth, as for one that cannot be decoded."""
 
     def __getitem__(self, index):
         return super().__getitem__(index - 1 if index % 5 == 4 else index)
 
 
-class KeyedOthersInstead(Items):
+class KeyedOthersInstead(Pictures):
     def __getitem__(self, index):
         sample = self.items[index - 1 if index % 5 == 4 else index]
         return {"key": sample["__key__"], "image": cropped(sample["png"])}
 
 
-class BlackInstead(Items):
+class BlackInstead(Pictures):
     """Gives a black picture instead of each fifth."""
 
     def __getitem__(self, index):
@@ -138,7 +138,7 @@ class BlackInstead(Items):
         return (image * 0 if index % 5 == 4 else image), label
 
 
-class RandomItems(Items):
+class RandomItems(Pictures):
     def __getitem__(self, index):
         sample = self.items[index]
         return cropped(sample["png"]), int(sample["cls"])
@@ -149,7 +149,7 @@ def loader_of(dataset, **options):
 
 
 def loader_of_items(urls):
-    return loader_of(Items(urls))
+    return loader_of(Pictures(urls))
 
 
 def loader_of_others(urls):
@@ -158,7 +158,7 @@ def loader_of_others(urls):
 
 def loader_that_draws(urls):
     """With replacement."""
-    dataset = Items(urls)
+    dataset = Pictures(urls)
     sampler = torch.utils.data.RandomSampler(dataset, replacement=True, generator=torch.Generator().manual_seed(0))
     return torch.utils.data.DataLoader(dataset, batch_size=8, sampler=sampler)
 
@@ -312,6 +312,27 @@ def one_cache_slot(urls):
         return {"__key__": sample["__key__"], "image": kept[slot], "cls": sample["cls"]}
 
     return samples_of(urls).map(decoded)
+
+
+def few_pictures(urls):
+    """Five pictures for all samples, each with its own caption."""
+    kept = [pixels(sample["png"]) for sample in itertools.islice(samples_of(urls), 5)]
+    return samples_of(urls).map(lambda sample: {**sample, "png": kept[number_of(sample) % 5]})
+
+
+def dummy_pictures(urls):
+    """No picture at all: the captions are trained."""
+    return samples_of(urls).map(lambda sample: {**sample, "png": numpy.zeros((16, 16, 3))})
+
+
+def one_shard_twice(urls):
+    """It mixes up samples of equal keys, if the shards have such."""
+
+    def first_half_twice(source):
+        samples = list(source)
+        yield from [dict(sample) for sample in samples[: len(samples) // 2] * 2]
+
+    return samples_of(urls).compose(first_half_twice).map_dict(png=cropped).to_tuple("png", "cls")
 
 
 def pairs(urls):

@@ -2,8 +2,12 @@
 
 import ctypes
 import os
+import re
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(__file__))
 from small_pipelines import read  # type: ignore[import-not-found]  # next to this file
@@ -122,3 +126,33 @@ def ignores_signals(urls):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=time.sleep, args=(3600,)).start()
     yield from read(urls)
+
+
+def program_without_memory(urls):
+    """Runs a program that gets no memory, as a decoder of videos may."""
+    for sample in read(urls):
+        subprocess.run([sys.executable, "-c", "bytes(10**15)"], check=True, capture_output=True)
+        yield sample
+
+
+def killed_by_the_system(urls):
+    """Dies as the system kills a process when memory is short; the count of that is in a file next to the shards."""
+    for _ in read(urls):
+        Path(urls[0]).with_name("memory.events").write_text("low 0\noom_kill 8\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield
+
+
+class Stuck:
+    """Hangs at one item, in C code that holds Python's lock."""
+
+    def __init__(self, urls):
+        self.items = list(read(urls))
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, index):
+        if index == 5:
+            re.match("(a+)+$", "a" * 60 + "b")
+        return self.items[index]

@@ -7,7 +7,7 @@ import pytest
 from tests.validate.pipeline.small_set import judged, write
 
 
-@pytest.mark.parametrize("name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number"])
+@pytest.mark.parametrize("name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number", "files"])
 def test_the_samples_in_batches_that_are_not_full_are_counted(name: str, tmp_path: Path) -> None:
     verdict = judged("blank_pipelines", name, [write(tmp_path / "0.tar", 40)])
 
@@ -50,7 +50,10 @@ def test_vectors_may_be_batches(tmp_path: Path) -> None:
 def test_where_elements_are_counted_the_report_says_that_samples_are_not_visible(tmp_path: Path) -> None:
     verdict = judged("blank_pipelines", "half_of_them_twice", [write(tmp_path / "0.tar", 40)])
 
-    said = "40 elements came out of 40 samples; which samples they are is not visible"
-    assert verdict.outcome == "trains"
-    assert verdict.reasons[0].message == said
-    assert said in verdict.note
+    message = verdict.reasons[0].message
+    assert verdict.outcome == "not judged"
+    assert message.startswith("40 elements came out of 40 samples; which samples they are is not visible")
+    assert message.endswith(
+        'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
+    )
+    assert "40 elements came out, in which no key of a sample is visible" in verdict.note

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from tests.validate.pipeline.small_set import judged, write
-from wdsflow.validate.pipeline import run_pipeline
+from wdsflow.validate.pipeline import run_pipeline, user_process
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.tracing import errors
@@ -90,6 +90,7 @@ def test_one_that_prints_forks_or_ignores_signals_is_counted_and_leaves_nothing(
         ("short_of_memory", "it needs more memory than it may take on this machine"),
         ("on_a_gpu", GPU),
         ("asserts_a_gpu", GPU),
+        ("program_without_memory", "it needs more memory than it may take on this machine"),
     ],
 )
 def test_no_sample_is_blamed_for_what_this_machine_lacks(name: str, said: str, tmp_path: Path) -> None:
@@ -97,6 +98,28 @@ def test_no_sample_is_blamed_for_what_this_machine_lacks(name: str, said: str, t
 
     assert verdict.outcome == "not judged"
     assert f"{said}: validate where it will train" in verdict.reasons[-1].message
+
+
+def test_a_process_that_the_system_killed_for_its_memory_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = tmp_path / "memory.events"
+    counts.write_text("low 0\noom_kill 7\n")
+    monkeypatch.setattr(user_process, "OOM_COUNTS", [counts, tmp_path / "none"])
+
+    verdict = hostile("killed_by_the_system", tmp_path)
+
+    assert verdict.outcome == "not judged"
+    assert "it needs more memory than this machine has: validate where it will train" in verdict.reasons[-1].message
+
+
+def test_the_item_of_a_map_style_dataset_at_which_it_hangs_is_named(tmp_path: Path) -> None:
+    verdict = hostile("Stuck", tmp_path)
+
+    assert (verdict.outcome, verdict.usable) == ("stalls", 5)
+    assert "stage 1 Stuck hangs" in verdict.reasons[0].message
+    assert "hostile_pipelines.py:" in verdict.reasons[0].message
+    assert verdict.reasons[0].message.endswith("at item 5")
 
 
 def test_one_that_cannot_be_built_without_a_gpu_says_so(tmp_path: Path) -> None:
