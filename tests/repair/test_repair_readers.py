@@ -1,5 +1,6 @@
 """Repaired shards in the hands of real readers: GNU tar, webdataset of either generation, OpenCLIP's own loader."""
 
+import gzip
 import io
 import json
 import subprocess
@@ -90,3 +91,38 @@ def test_long_names_survive(tmp_path: Path):
     repair_shards(str(tmp_path / "0.tar"), tmp_path / "out")
     listed = subprocess.run(["tar", "-tf", tmp_path / "out/0.tar"], capture_output=True, check=True, text=True)
     assert listed.stdout.split() == [f"{long}.jpg", f"d/{long}/{long}.jpg"]
+
+
+def trained(urls: list[str]) -> int:
+    """Return how many samples OpenCLIP's own steps let through, up to the decoded image."""
+    data = pytest.importorskip("open_clip_train.data")
+    wds = pytest.importorskip("webdataset")
+    steps = [
+        wds.SimpleShardList(urls),
+        data.tarfile_to_samples_nothrow,
+        wds.select(data.filter_no_caption_or_no_image),
+        wds.decode("pilrgb", handler=data.log_and_continue),
+        wds.rename(image="jpg;png;jpeg;webp", text="txt"),
+    ]
+    return len(list(wds.DataPipeline(*steps)))
+
+
+@pytest.mark.parametrize("prefix", ["", "/abs/"])
+def test_several_pairs_of_one_id_all_train_after_a_repair(tmp_path: Path, prefix: str):
+    wds = pytest.importorskip("webdataset")
+    if "eof_value" in wds.tariterators.tar_file_expander.__code__.co_varnames:
+        pytest.skip("OpenCLIP 3.3 needs webdataset <= 0.2.86")
+    pairs = [(f"{prefix}{number // 4:06}", number) for number in range(16)]
+    members = [
+        member
+        for key, number in pairs
+        for member in ((f"{key}.jpg", picture()), (f"{key}.txt", b"caption %d" % number))
+    ]
+    (tmp_path / "0.tar.gz").write_bytes(gzip.compress(tar_bytes(members)))
+    assert trained([str(tmp_path / "0.tar.gz")]) == 16
+    report = repair_shards(str(tmp_path / "0.tar.gz"), tmp_path / "out")
+    assert trained([str(tmp_path / "out/0.tar")]) == 16
+    assert (report.total("samples_written"), report.merged("dropped")) == (16, {})
+    assert report.merged("fixed")["samples with the key of another one kept apart"] == 12
+    key = f"{prefix}000000".strip("/")
+    assert f"new keys, for example: {key} is {key}-2 now" in str(report)
