@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import cast, get_args
+from typing import Literal, cast, get_args
 
 from wdsflow.engines.base import EngineName
-from wdsflow.scan.evidence import Level
 from wdsflow.text.options import (
     CHECKS,
     MACHINES,
@@ -21,6 +20,7 @@ from wdsflow.text.options import (
 from .verdicts.check_result import Check
 
 LOADER_CHECKS: tuple[Check, ...] = get_args(Check)
+CheckLevel = Literal["auto", "names", "headers", "full"]
 Found = Callable[[int], Callable[[object], None] | None]
 
 
@@ -108,9 +108,9 @@ class CheckOptions:
         panel=CHECKS,
         parse=checks,
     )
-    level: Level = option(
-        "headers",
-        "names: read tar headers only. headers: also captions, json and image headers. full: decode everything; exact.",
+    level: CheckLevel = option(
+        "auto",
+        "names: read tar headers only. headers: decode everything but images, of which only suspicious ones. full: decode everything; exact. auto: full for files of up to 64 MB together, otherwise headers.",
         metavar="LEVEL",
     )
     select: Sequence[str] = option(

@@ -1,7 +1,7 @@
 """A finding: what is wrong, where, for which readers, and its fix."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from wdsflow.text.words import listed
@@ -85,3 +85,5 @@ class Finding:
     rate: float | None = None  # count / samples, if that makes sense
     readers: tuple[str, ...] = ()
     repair: Repair | None = None
+    # Reader -> samples that it loses by this and that no other finding counts: over all findings they add up to its losses.
+    lost: Mapping[str, int] = field(default_factory=dict)

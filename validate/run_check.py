@@ -1,5 +1,6 @@
 """The whole of validation: urls in, report out."""
 
+import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
 from wdsflow.readers.open_clip.startup import read_sidecars
-from wdsflow.scan.evidence import Evidence, Gap, ScanOptions
+from wdsflow.scan.evidence import Evidence, Gap, Level, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.urls import NoShards, expand
@@ -31,6 +32,9 @@ from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
+
+_MOST_DECODED = 64 << 20  # bytes of shards that are decoded without being asked to: some seconds on one core
+_SMALLEST = 10 << 10  # bytes of a tar
 
 
 @keywords(CheckOptions)
@@ -57,11 +61,12 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     expansion = expand(written)
     check_codes(options.select, ignore)
     parsed, readers = _readers(options.readers, arguments, world_size)
-    plan = scan_options(options.level, readers, expansion.urls, allow_pipe=options.allow_pipe)
+    level = level_for(options, expansion.urls)
+    plan = scan_options(level, readers, expansion.urls, allow_pipe=options.allow_pipe)
     progress = options.progress(len(expansion.urls)) if options.progress is not None else None
     shards = scan(expansion.urls, plan, progress=progress)
     gaps = [Gap(pattern, tuple(missing[:20]), count) for pattern, missing, count in expansion.gaps]
-    evidence = Evidence(options.level, shards, gaps)
+    evidence = Evidence(level, shards, gaps)
     judged = _context(evidence, readers, options.max_loss, written, parsed, plan, scan)
     context = _with_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, ignore)
@@ -83,7 +88,7 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
         against_baseline=options.baseline is not None,
         forecasts=context.forecasts,
         advice=advice,
-        level=options.level,
+        level=level,
         seconds=evidence.seconds,
         accepted=accepted,
         checks=context.checks,
@@ -145,11 +150,22 @@ def _readers(
     return parsed, [READERS[name](parsed.options(name) if parsed else Options()) for name in names]
 
 
-def readers_of(options: CheckOptions, urls: Sequence[Shard]) -> tuple[list[Reader], ScanOptions]:
+def readers_of(options: CheckOptions, level: Level, urls: Sequence[Shard]) -> tuple[list[Reader], ScanOptions]:
     """Return the readers of a check, without a training command, and what a scan looks for. Raises UnknownReader."""
     check_engine(options.engine, options.address)
     _, readers = _readers(options.readers, None, options.world_size)
-    return readers, scan_options(options.level, readers, urls, allow_pipe=False)
+    return readers, scan_options(level, readers, urls, allow_pipe=False)
+
+
+def level_for(options: CheckOptions, urls: Sequence[Shard]) -> Level:
+    """Return the level at which shards are read: for "auto" the exact one, if that takes some seconds at most."""
+    if options.level != "auto":
+        return options.level
+    if options.pipeline is not None or len(urls) > _MOST_DECODED // _SMALLEST:
+        return "headers"
+    paths = [url.path for url in urls]
+    sizes = [os.path.getsize(path) for path in paths if path is not None and os.path.isfile(path)]
+    return "full" if None not in paths and sum(sizes) <= _MOST_DECODED else "headers"
 
 
 def _scan_validation(

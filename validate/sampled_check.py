@@ -23,7 +23,7 @@ from typing import Literal
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.tar_view import view_of
 from wdsflow.records.unfinished import known_counts
-from wdsflow.scan.evidence import Evidence, ScanOptions, ShardEvidence
+from wdsflow.scan.evidence import Evidence, Level, ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.samples.tar_samples import Samples, is_harmless
@@ -99,17 +99,19 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
         raise WrongSampling(
             "random samples cannot be taken from the output of a command: name the shards as files or urls"
         )
-    readers, plan = readers_of(options, found)
+    # Few samples are read, so that each can be decoded.
+    level: Level = "full" if options.level == "auto" else options.level
+    readers, plan = readers_of(options, level, found)
     weights = _listed(found)
     _samples_of.cache_clear()  # an earlier call may have seen other shards there
     titles = [reader.title for reader in readers]
     report = SampledReport("undecided", titles, confidence, limit, shards=len(found), by_samples=bool(weights))
-    report.level, chance, drawn = options.level, random.Random(sampled.seed), set[str]()
+    report.level, chance, drawn = level, random.Random(sampled.seed), set[str]()
     for look, (draws, may_err) in enumerate(looks(1 - confidence, limit), 1):
         chosen = sorted(chance.choices(found, weights, k=draws - report.draws))
         ways = [partial(scan_drawn, place=chance.random()) for _ in chosen]
         for shard in scan_shards(chosen, plan, options.jobs, how=ways, engine=options.engine, address=options.address):
-            verdicts = [judge(Evidence(options.level, [shard]), reader) for reader in readers]
+            verdicts = [judge(Evidence(level, [shard]), reader) for reader in readers]
             if lossy := next((each for each in verdicts if not each.usable), None):
                 reasons = [shard.error_detail, *(each.message for each in lossy.reasons), lossy.outcome]
                 report.lost.append((shard.url, next(filter(None, reasons))))

@@ -19,7 +19,7 @@ class Invocation:
 
     urls: tuple[str, ...]  # as the user wrote them
     readers: tuple[str, ...] = ()
-    level: str = "headers"
+    level: str = "auto"
     training: Sequence[str] | None = None  # words for open_clip_train
     world_size: int = 1
     allow_pipe: bool = False
@@ -35,7 +35,7 @@ class Invocation:
         """Return the command that judges the same shards for another value of a flag of the training command."""
         training = with_flags(self.training or (), flags)
         words = [word for name in self.readers if name != "open-clip" for word in ("--for", name)]
-        words += ["--level", self.level] if self.level != "headers" else []
+        words += ["--level", self.level] if self.level != "auto" else []
         words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
         words += self._allowed()
         urls = [] if self.urls == (train_data(training),) else compact(self.urls, _NAMED)

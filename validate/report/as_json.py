@@ -68,7 +68,7 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         **picked(verdict, "reader outcome samples usable"),
         "reasons": [asdict(reason) for reason in verdict.reasons],
         **picked(verdict, "title exact"),
-        "least": verdict.usable if verdict.least is None else verdict.least,
+        "least": _least(verdict),
         "note": verdict.note,
         "run": None if verdict.run is None else _run(verdict.run),
         "funnel": None if verdict.funnel is None else asdict(verdict.funnel),
@@ -77,6 +77,13 @@ def _verdict(verdict: Verdict, report: "Report") -> dict[str, Any]:
         "forecast": next((as_dict(each) for each in report.forecasts if each.reader == verdict.reader), None),
         "advice": [picked(each, "regains usable exact text command language flags reader safe") for each in own],
     }
+
+
+def _least(verdict: Verdict) -> int:
+    """Return how many samples are usable for certain."""
+    if verdict.least is not None:
+        return verdict.least
+    return verdict.usable if verdict.exact or verdict.run is not None else 0
 
 
 def _run(run: PipelineRun) -> dict[str, object]:
@@ -99,6 +106,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         **picked(finding, "code severity shard key offset count message readers"),
         "repair": None if finding.repair is None else picked(finding.repair, "command safe note"),
         "rate": finding.rate,
+        "lost": dict(finding.lost),
         "fingerprint": fingerprint(finding),
     }
 

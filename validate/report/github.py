@@ -28,7 +28,7 @@ def render(report: Report) -> str:
     for verdict in report.verdicts:
         summary, reasons = summary_and_reasons(verdict)
         command = _OUTCOMES.get(verdict.outcome, "error")
-        title = f"{plain(verdict.title)} {verdict.outcome}"
+        title = f"{plain(verdict.title)} {verdict.word}"
         lines.append(_command(command, "\n".join([summary, *reasons[:_NAMED]]), title=title))
     for each in group(report.findings):
         first = each.findings[0]

@@ -130,7 +130,7 @@ def pictures(groups: Sequence[FindingGroup]) -> dict[str, list[SampleView]]:
 
 def render(report: "Report") -> str:
     """Return the report as a whole page: verdicts, findings with samples, histograms, a heat map."""
-    outcome = ", ".join(f"{verdict.title}: {verdict.outcome}" for verdict in report.verdicts) or "shards"
+    outcome = ", ".join(f"{verdict.title}: {verdict.word}" for verdict in report.verdicts) or "shards"
     seen = look(report.evidence.shards) if not report.nothing_read else Look()
     workers = [_worker_chart(number, each) for number, each in enumerate(report.forecasts)]
     charts = [*seen.charts(), *(each for each in workers if each is not None)]
@@ -187,6 +187,7 @@ def _verdict(verdict: Verdict) -> dict[str, object]:
     return {
         "title": verdict.title,
         "outcome": verdict.outcome,
+        "word": verdict.word,
         "summary": summary,
         "meaning": f"{meaning[:1].upper()}{meaning[1:]}." if meaning else "",
         "reasons": reasons,

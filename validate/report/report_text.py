@@ -67,7 +67,7 @@ class Writer:
 
 
 SHOWN = 5  # places of one rule that are listed
-_COLOURS = {"trains": "green"}  # all others are red
+_COLOURS = {"trains": "green", "may train": "green"}  # all others are red
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _CONSEQUENCES: dict[Outcome, str] = {
     "trains": "",
@@ -154,9 +154,9 @@ def _verdicts(report: "Report", writer: Writer) -> None:
 
 
 def _verdict_line(verdict: Verdict, writer: Writer) -> list[str]:
-    colour = f"bold {_COLOURS.get(verdict.outcome, 'red')}"
+    colour = f"bold {_COLOURS.get(verdict.word, 'red')}"
     summary, reasons = summary_and_reasons(verdict)
-    writer.line((plain(verdict.title), "bold"), "  ", (verdict.outcome.upper(), colour), "  ", summary, hang=4)
+    writer.line((plain(verdict.title), "bold"), "  ", (verdict.word.upper(), colour), "  ", summary, hang=4)
     return reasons
 
 

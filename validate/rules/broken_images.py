@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.scan.evidence import BIG, BIG_BAD, BOMB, ShardEvidence, Tally
+from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE, ShardEvidence, Tally
 
 from ..finding import Finding
 from .kit.base import Context, Rule, TallyRule
@@ -13,8 +13,9 @@ from .kit.families import ImageLossRule, QualityRule
 class Undecodable(ImageLossRule):
     """Pillow cannot decode the image.
 
-    What: the data begin like an image, but Pillow raises an error while decoding it. Found only at ``--level full``.
-    I216, I202, I210 and I217 report images that are empty, cut, or not images at all.
+    What: the data begin like an image, but Pillow raises an error while decoding it. At ``--level headers`` only images
+    in rare formats, and those that seem to be cut, are decoded. I216, I202, I210 and I217 report images that are empty,
+    cut, or not images at all. EPS is never decoded here, since Pillow hands it to Ghostscript, a program.
 
     Why it matters: OpenCLIP logs one warning without a name and drops the sample, in each epoch again. webdataset 1.x,
     Hugging Face datasets and Ray Data end with an exception.
@@ -26,6 +27,7 @@ class Undecodable(ImageLossRule):
     """
 
     code = "I201"
+    statuses = (BAD, BIG_BAD)
     tallies = ("image.undecodable",)
     says = "{n:image} cannot be decoded{first}"
 
@@ -39,7 +41,8 @@ class Undecodable(ImageLossRule):
 class CutImage(ImageLossRule):
     """Image data end too early.
 
-    What: the file lacks its end marker (``--level headers``), or Pillow says that it is truncated (``--level full``).
+    What: the file lacks its end marker, or Pillow says that it is truncated. Such images are decoded at ``--level
+    headers`` too, so that the losses are counted.
 
     Why it matters: Pillow raises "image file is truncated (n bytes not processed)". OpenCLIP drops the sample with a
     warning that names no key; webdataset 1.x, Hugging Face datasets and Ray Data end with an exception. If
@@ -53,6 +56,7 @@ class CutImage(ImageLossRule):
 
     code = "I202"
     harmless = "warning"
+    statuses = (CUT,)
     tallies = ("image.cut",)
     says = "{n:image ends|images end} too early{first}"
 
@@ -95,6 +99,7 @@ class HtmlImage(ImageLossRule):
 
     code = "I210"
     requires = ("W012", "W022")  # macOS twins of images have image names too
+    statuses = (MARKUP,)
     tallies = ("image.html",)
     says = "{n:image is|images are} HTML, XML or JSON text{first}"
 
@@ -137,7 +142,6 @@ class OverLimit(ImageLossRule):
     code = "I212"
     tallies = ("image.large",)
     statuses = (BIG, BIG_BAD)
-    capped = False
     says = "{n:image is|images are} very large{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
@@ -166,6 +170,7 @@ class EmptyImage(ImageLossRule):
 
     code = "I216"
     requires = ("W012", "W022")  # macOS twins of images have image names too
+    statuses = (EMPTY,)
     tallies = ("image.empty",)
     says = "{n:image is|images are} empty"
 
@@ -188,6 +193,7 @@ class NotAnImage(ImageLossRule):
 
     code = "I217"
     requires = ("W012", "W022")  # macOS twins of images have image names too
+    statuses = (NOT_IMAGE,)
     tallies = ("image.not-image",)
     says = "{n:image is|images are} not an image by the first bytes{first}"
 

@@ -34,7 +34,6 @@ class NoJsonCaption(LossRule):
 
     code = "F108"
     requires = ("F107",)
-    capped = False
     statuses = (NO_CAPTION,)
     drops_bad = True
 

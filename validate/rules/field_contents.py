@@ -4,8 +4,23 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from wdsflow.readers.base import BAD_MARK
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import BAD, EMPTY, ShardEvidence, Tally
+from wdsflow.scan.evidence import (
+    BAD,
+    BOMB,
+    CUT,
+    EMPTY,
+    MARKUP,
+    NO_LIBRARY,
+    NOT_IMAGE,
+    NOT_UTF8,
+    NOT_ZIPPED,
+    PARTLY,
+    Part,
+    ShardEvidence,
+    Tally,
+)
 from wdsflow.text.install import install_packages
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -55,10 +70,10 @@ class BadJson(LossRule):
 
 
 class HugeField(TallyRule):
-    """A field is too large to be checked.
+    """A field is far too large.
 
-    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. It was not decoded here;
-    the verdict assumes that it is valid.
+    What: a text member over 1 MiB, a json member over 16 MiB, or another field over 256 MiB. Texts up to 256 MiB and json
+    up to 64 MiB are decoded all the same. Others are not: the verdict counts their samples as lost at its lower end.
 
     Why it matters: readers load and decode it as a whole. A tokenizer processes the whole caption to keep 77 tokens,
     which can block a worker for minutes. It is most likely another file under a wrong name.
@@ -71,7 +86,7 @@ class HugeField(TallyRule):
     code = "F119"
     tallies = ("text.huge", "json.huge", "field.huge")
     counts_samples = True
-    says = "{n:field is|fields are} too large to be checked{first}: readers load all of it"
+    says = "{n:field is|fields are} far too large{first}: readers load all of it"
 
 
 class GzippedField(TallyRule):
@@ -106,7 +121,8 @@ class BadField(LossRule):
     """A field other than image and caption does not decode.
 
     What: the decoder refuses a member other than image, caption and json: an ``.id`` or ``.cls`` that is not an
-    integer, a damaged ``.npy``, ``.mp`` or ``.cbor``, a ``.gz`` that is not gzip.
+    integer, a damaged ``.npy``, ``.npz``, ``.mp``, ``.cbor``, ``.ten``, ``.pyd`` or ``.pth``, a ``.gz`` that is not
+    gzip. webdataset 0.2 opens an ``.npz`` and does not load its arrays: it does not notice a damaged one, 1.x does.
 
     Why it matters: OpenCLIP 3.3 decodes every field of a sample by its extension. If one field fails, the sample is
     dropped, although image and caption are valid, with a warning that names neither key nor field. If all samples have
@@ -121,13 +137,14 @@ class BadField(LossRule):
 
     code = "F121"
     tallies = ("field.bad",)
-    statuses = (BAD, EMPTY)
-    kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "gz", "opaque")  # the others have rules of their own
+    statuses = (BAD, NOT_ZIPPED, PARTLY, NOT_UTF8, CUT, MARKUP, NOT_IMAGE, BOMB)  # most of them of gzipped fields
+    # The others have rules of their own.
+    kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch", "gz")
     says = "{n:field} other than image and caption {verb:does|do} not decode{first}"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         """Count by shape, which includes gzipped fields, otherwise by the tally."""
-        tally = parts_seen(shard, lambda part: part.status == BAD and kind_of(part.suffix) in self.kinds)
+        tally = parts_seen(shard, lambda part: part.status in self.statuses and kind_of(part.suffix) in self.kinds)
         return tally if tally.count else super().seen(shard)
 
     def with_losses(
@@ -143,6 +160,40 @@ class BadField(LossRule):
         if is_option(name) and name.endswith(".gz"):  # a repair would unpack it
             return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
         return as_bytes([shard.url], name)
+
+
+class MarkedBad(LossRule):
+    """Samples are marked as bad.
+
+    What: a sample has a member ``.__bad__`` that is not empty, such as ``000.__bad__``.
+
+    Why it matters: webdataset takes such a member for a mark, and OpenCLIP, timm and Ray Data drop the sample silently,
+    although image and caption may be valid.
+
+    In practice: flags of a cleaning script that were packed with the samples.
+
+    Fix: ``wdsflow repair SHARD -o repaired --drop-field __bad__`` takes the mark off. An empty one has no effect.
+    """
+
+    code = "F127"
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape."""
+        return parts_seen(shard, _is_mark)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'sample is', 'samples are')} marked by a member {detail}"
+
+    def fixed_part(self, part: Part) -> Part:
+        return part._replace(status=EMPTY) if _is_mark(part) else part
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        note = "takes the marks off"
+        return repair([shard.url], "--drop-field", tally.detail.lower(), safe=False, note=note)
+
+
+def _is_mark(part: Part) -> bool:
+    return part.suffix.lower() == BAD_MARK and part.status != EMPTY
 
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}
@@ -164,7 +215,7 @@ class NeedsLibrary(LossRule):
 
     code = "F122"
     tallies = ("field.needs-library",)
-    statuses = (BAD,)
+    statuses = (NO_LIBRARY,)
     kinds = ("msgpack", "cbor", "tenbin", "torch", "npy", "npz")
     says = "{n:field needs|fields need} a library that is not installed here{first}"
 

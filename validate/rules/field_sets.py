@@ -52,6 +52,7 @@ class MixedExtensions(Rule):
 
     code = "F105"
     severity = "info"
+    of_set = True
 
     def check(self, context: Context) -> Iterator[Finding]:
         counts: Counter[str] = Counter()
@@ -205,7 +206,8 @@ class UnsafeField(TallyRule):
     """Pickled fields run code when they are read.
 
     What: members named .pickle, .pkl, .pyd or .pth. Reading a pickle executes the code that its author put in. wdsflow
-    never opens them.
+    never runs it: it looks at the instructions only, which shows whether the file is cut or damaged, and which modules it
+    needs.
 
     Why it matters: webdataset's ``decode`` unpickles such fields by itself, and OpenCLIP 3.3 decodes every field of a
     sample, even if it does not need it. Whoever made the shard can run programs on every training machine. Older

@@ -153,13 +153,13 @@ class MixedPrefix(LossRule):
     repair_note = "removes the prefix"
     says = "{n:name differs|names differ} from the others in the prefix ./: a key with it is another key"
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         lost = sum(
             item.count
             for item in folded(context, reader, shard)
             if not context.usable(reader, item.shape) and not is_junk_run(item.key, item.shape)
         )
-        return RuleLoss(min(lost, count))
+        return RuleLoss(lost)
 
 
 class LongRun(TallyRule):

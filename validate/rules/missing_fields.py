@@ -38,6 +38,7 @@ class MissingEverywhere(Rule):
 
     code = "F101"
     severity = "error"
+    of_set = True
 
     def check(self, context: Context) -> Iterator[Finding]:
         groups: dict[tuple[Role, tuple[str, ...]], list[Wants]] = {}
@@ -58,8 +59,7 @@ class MissingEverywhere(Rule):
         have = _fields(context)
         hint, fix = _instead(context, role, names, have, readers)
         fields = ", ".join(escape(name, 40) for name in have[:6]) + (", ..." if len(have) > 6 else "")
-        effect = f"{_effect(context, readers)} (fields: {fields}{hint}{layout})"
-        message = f"no sample has {field_phrase(names)}: {effect}"
+        message = f"no sample has {field_phrase(names)}{_effect(context, readers)} (fields: {fields}{hint}{layout})"
         samples, place = context.evidence.samples, shard.runs.head if shard else None
         return self.found(message, readers, shard, place, count=samples, of=samples, fix=fix)
 
@@ -80,20 +80,13 @@ def field_phrase(names: tuple[str, ...]) -> str:
 
 
 def _effect(context: Context, readers: list[str]) -> str:
+    """Return what it means for the run: ": OpenCLIP 3.3.0 hangs"; "" where samples are lost and nothing else happens."""
     outcomes = {verdict.reader: verdict.outcome for verdict in context.verdicts}
-    groups: dict[str, list[str]] = {}
-    for name in readers:
-        groups.setdefault(outcomes.get(name, ""), []).append(name)
-    samples = context.evidence.samples
-    all_of_them = f"{samples:,} of {how_many(samples, 'sample')}"
-    texts = []
-    for outcome, names in groups.items():
-        if outcome == "crashes":
-            texts.append(context.ending(names))
-        else:
-            hangs = f", and hang{'' if len(names) > 1 else 's'}" if outcome == "stalls" else ""
-            texts += [f"{each}{hangs}" for each in context.losing(names, all_of_them, all_of_them)]
-    return "; ".join(texts)
+    hanging = [name for name in readers if outcomes.get(name) == "stalls"]
+    ending = [name for name in readers if outcomes.get(name) == "crashes"]
+    texts = [f"{context.titles(hanging)} hang{'' if len(hanging) > 1 else 's'}"] if hanging else []
+    texts += [context.ending(ending)] if ending else []
+    return f": {'; '.join(texts)}" if texts else ""
 
 
 def _fields(context: Context) -> list[str]:
@@ -202,7 +195,7 @@ class PartialLoss(Rule):
             names = [item.reader.name for item, _ in together]
             ending = [item.reader.name for item, one in together if _ends(context, item.reader, one)]
             yield self.found(
-                _message(want, lack) + _consequence(context, names, ending, lack.count),
+                _message(want, lack) + _ending(context, names, ending),
                 names,
                 lack.shard,
                 lack,
@@ -232,10 +225,10 @@ def _message(want: Wants, lack: Lack) -> str:
     return f"{lack.count:,} of {how_many(lack.shard.samples, 'sample')} {verb} {missing}{rest}"
 
 
-def _consequence(context: Context, names: list[str], ending: list[str], count: int) -> str:
-    them = "it" if count == 1 else "them"
-    texts = context.losing([name for name in names if name not in ending], them, them)
-    return "; " + ", ".join([*texts, *([context.ending(ending)] if ending else [])])
+def _ending(context: Context, names: list[str], ending: list[str]) -> str:
+    by_fields = context.ended_by_fields()
+    ended = [name for name in context.names() if name in ending or (name in names and name in by_fields)]
+    return f"; {context.ending(ended)}" if ended else ""
 
 
 class MissingInPart(PartialLoss):

@@ -15,6 +15,7 @@ from wdsflow.text.words import how_many
 
 from ..finding import ORDER, Finding, Severity
 from .kit.base import SHARDS_NAMED, Context, Rule
+from .kit.losses import drops, total_lost, with_losses
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog", "check_codes", "run_rules"]
 
@@ -181,6 +182,7 @@ def run_rules(
         rule = rules[code]()
         causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
         found[code] = without_explained(rule.check(context), causes)
+    found = with_losses(found, rules, context)
     position: dict[str, int] = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
     findings: list[Finding] = []
     ignored: Ignored = []
@@ -230,6 +232,8 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
     shards = len({finding.shard for finding in rest})
     affected = {name for finding in rest for name in finding.readers}
     message = f"{rule.title()}: the same in {how_many(shards, 'more shard')}, {total:,} times in total"
+    if lost := drops(context, total_lost(rest)):
+        message += f"; {lost}"
     folded = replace(
         rest[0],
         message=message,
@@ -240,6 +244,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         rate=None,
         readers=tuple(name for name in context.names() if name in affected),
         repair=rule.repair(*context.targets()) if rest[0].repair else None,
+        lost=total_lost(rest),
     )
     return [*kept, folded]
 

@@ -64,7 +64,7 @@ class DuplicateMember(LossRule):
     requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
     tallies = ("key.duplicate-field",)
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         samples, crash = 0, False
         reader = context.bound(reader)
         for item in folded(context, reader, shard):
@@ -238,7 +238,7 @@ class DottedKey(LossRule):
     tallies = ("name.dotted",)
     repair_note = "replaces dots inside keys with underscores"
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Count each run, and the samples that were merged into it."""
         lost = 0
         for item in reader.runs(shard).counted():

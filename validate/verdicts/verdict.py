@@ -64,10 +64,15 @@ class Verdict:
     note: str = ""  # limits of the level, and assumptions
     lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
     barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
-    least: int | None = None  # the number of usable samples is a range from here on; None: it is ``usable``
+    least: int | None = None  # the number of usable samples is a range from here on; None: not known, if not exact
     run: PipelineRun | None = None  # of the user's own pipeline
     pairs_with: str = "caption"  # required by the reader in addition to an image: "caption" or "label"
     reports_losses: bool = False  # the reader counts and reports what it leaves out
+
+    @property
+    def word(self) -> str:
+        """The outcome in a word: what was not wholly looked at may train."""
+        return "may train" if self.outcome == "trains" and not self.exact and self.run is None else self.outcome
 
     @property
     def reaches_batches(self) -> bool:
@@ -100,7 +105,8 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
     if _matters(evidence, reader, {SUSPECT}):
         worse, starved = _passes([_spoiled_shard(shard) for shard in evidence.shards], reader)
         doubtful = result.usable - worse.usable
-        least = 0 if open_end else worse.usable
+        if evidence.level == "full" and not open_end:
+            least = worse.usable
         outcome = max(outcome, _outcome(worse, starved, samples, max_loss), key=_WORSE.index)
     lost: Counter[str] = Counter()
     for loss, count in result.lost.items():
@@ -231,7 +237,9 @@ def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:
     if unknown:
         return f"the verdict is not exact: {escape(unknown)}"
     if evidence.level == "headers":
-        return "images were judged by their first bytes, not decoded; --level full is exact"
+        return (
+            "images were judged by their first and last bytes, and only suspicious ones decoded; --level full is exact"
+        )
     return "pickled fields are never opened here: they are taken as valid" if pickled else ""
 
 

@@ -76,7 +76,7 @@ def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) 
 def reason_for(part: Part, image: Part | None, caption: str) -> str:
     """Return the slug for a field that does not decode: the image, the caption, or another one."""
     if part == image:
-        return "too-large" if part.status in (BOMB, BIG_BAD) else "bad-image"
+        return "too-large" if part.status == BOMB else "bad-image"
     return "bad-caption" if part.suffix == caption else "bad-field"
 
 

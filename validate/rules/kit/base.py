@@ -135,6 +135,7 @@ class Rule(ABC):
     requires: ClassVar[tuple[str, ...]] = ()  # codes of rules whose findings explain those of this rule in a shard
 
     repair_note: ClassVar[str | None] = None  # the effect of a repair without options; None: no repair
+    of_set: ClassVar[bool] = False  # a finding is about all shards, and has the place of the first sample
     drops_bad: ClassVar[bool] = False  # repairs with ``--drop-bad``, which leaves the samples out
 
     @abstractmethod

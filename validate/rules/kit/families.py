@@ -9,7 +9,7 @@ from typing import ClassVar
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import BAD, BIG_BAD, EMPTY, OK, Part, ShardEvidence, Tally
+from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
 from wdsflow.text.shell import command, escape
 from wdsflow.text.words import how_many
 
@@ -28,7 +28,6 @@ class LossRule(TallyRule):
 
     counts_samples: ClassVar[bool] = True
     harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
-    capped: ClassVar[bool] = True  # at most as many samples are lost as the tally counted
     statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
     kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have this fault; all if empty
 
@@ -37,17 +36,16 @@ class LossRule(TallyRule):
         at_fault = part.status in self.statuses and (not self.kinds or kind_of(part.suffix) in self.kinds)
         return Part(part.suffix, OK) if at_fault else part
 
-    def loss(self, context: Context, reader: Reader, shard: ShardEvidence, count: int) -> RuleLoss:
-        """Return the loss of one reader in one shard."""
-        found = loss(context, context.bound(reader), shard, self.fixed_part)
-        return RuleLoss(min(found.samples, count), found.crash) if self.capped else found
+    def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
+        """Return the loss of one reader in one shard if its samples had no other fault."""
+        return loss(context, context.bound(reader), shard, self.fixed_part)
 
     def check(self, context: Context) -> Iterator[Finding]:
         rows: list[tuple[ShardEvidence, Tally, dict[str, RuleLoss]]] = []
         totals: Counter[str] = Counter()
         for shard in context.evidence.shards:
             if (tally := self.seen(shard)).count:
-                losses = {item.name: self.loss(context, item, shard, tally.count) for item in context.readers}
+                losses = {item.name: self.loss(context, item, shard) for item in context.readers}
                 totals.update({name: item.samples for name, item in losses.items()})
                 rows.append((shard, tally, losses))
         limit = context.max_loss * context.evidence.samples
@@ -61,33 +59,20 @@ class LossRule(TallyRule):
         """Return the finding for one shard; ``over``: the readers that lose more than ``max_loss``."""
         affected = tuple(name for name, item in losses.items() if item.samples or item.crash)
         worst = any(losses[name].crash or name in over for name in affected)
-        found, effect = self.finding(context, shard, tally), consequence(context, losses)
+        found = self.finding(context, shard, tally)
+        ending = [name for name, item in losses.items() if item.crash]
         return replace(
             found,
             severity="error" if worst else self.severity if affected else self.harmless,
-            message=f"{found.message}; {effect}" if effect else found.message,
+            message=f"{found.message}; {context.ending(ending)}" if ending else found.message,
             readers=affected if affected or self.harmless == "info" else context.names(),
             repair=found.repair if shard.samples else None,
         )
 
 
-def consequence(context: Context, losses: dict[str, RuleLoss]) -> str:
-    """Describe how many samples readers drop, and which raise: "OpenCLIP 3.3.0 drops 3 samples"."""
-    groups: dict[RuleLoss, list[str]] = {}
-    for name, item in losses.items():
-        if item.samples or item.crash:
-            groups.setdefault(item, []).append(name)
-    texts = []
-    for item, names in groups.items():
-        lost = how_many(item.samples, "sample")
-        texts += [context.ending(names)] if item.crash else context.losing(names, lost, lost)
-    return ", ".join(texts)
-
-
 class ImageLossRule(LossRule):
     """A rule for images that a decoder refuses."""
 
-    statuses: ClassVar[tuple[str, ...]] = (BAD, EMPTY, BIG_BAD)
     kinds = ("image",)
     drops_bad = True
 

@@ -73,7 +73,7 @@ _KEPT = frozenset({OK, UNKNOWN, OPAQUE, UNSAFE})
 
 
 class RuleLoss(NamedTuple):
-    """The loss of one reader in one shard by one fault."""
+    """The loss of one reader in one shard by one fault, if there were no other."""
 
     samples: int = 0
     crash: bool = False

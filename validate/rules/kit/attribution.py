@@ -1,0 +1,210 @@
+"""The rule to which each lost sample belongs: exactly one, so that the numbers of findings add up to the losses.
+
+A reader gives one reason for each sample that it drops. A field that does not decode names its rule by the status of its
+contents. A missing field may have been lost by another fault, such as members that are not adjacent: then it belongs to
+the rule about that fault.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from wdsflow.readers.base import Fate, Reader
+from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.evidence import (
+    BIG,
+    BIG_BAD,
+    BLANK,
+    BOMB,
+    CUT,
+    EMPTY,
+    MARKUP,
+    NO_CAPTION,
+    NO_LIBRARY,
+    NOT_IMAGE,
+    NOT_UTF8,
+    Part,
+    ShapeCount,
+    ShardEvidence,
+)
+from wdsflow.scan.runs import is_junk_run
+
+from .base import Context
+from .shapes import ROLES, Wants, alternative, fold, has_role, missing_at_end, undotted, wants
+
+Lost = Mapping[tuple[str, str], int]
+"""By the url of a shard and the code of a rule: how many samples a reader loses."""
+
+_IMAGES = {
+    CUT: "I202",
+    BOMB: "I203",
+    MARKUP: "I210",
+    BIG: "I212",
+    EMPTY: "I216",
+    NOT_IMAGE: "I217",
+}
+_CAPTIONS = {NOT_UTF8: "F109", EMPTY: "F112", BLANK: "F112", NO_CAPTION: "F108"}
+# Rules on faults that split samples or end a shard, as far as a tally tells. The first that applies explains its losses.
+_SPLITTING = (
+    ("key.again", "W006"),
+    ("name.mixed-prefix", "W030"),
+    ("name.macosx", "W022"),
+    ("name.appledouble", "W012"),
+)
+_ENDINGS = (
+    ("tar.bad-header", "W002"),
+    ("tar.second-archive", "W003"),
+    ("tar.no-end-blocks", "W018"),
+)
+# Losses that are given back first where a reader made more pieces than there are samples.
+_OF_PIECES = ("W006", "W012", "W022", "W030", "W029", "W010", "W007", "W009", "W021", "F103", "F102", "F101")
+
+
+def attributed(context: Context, reader: Reader) -> Lost:
+    """Return the rule of each sample that a reader loses; nothing for a reader that ends with an exception."""
+    return context.once(("attributed", id(reader)), lambda: _attributed(context, reader))
+
+
+def _attributed(context: Context, reader: Reader) -> Lost:
+    verdict = next((each for each in context.verdicts if each.reader == reader.name), None)
+    if verdict is None or verdict.run is not None or verdict.outcome == "crashes":
+        return {}
+    needs = next((each for each in wants(context) if each.reader is reader), None)
+    lost: Counter[tuple[str, str]] = Counter()
+    for shard in context.evidence.shards:
+        for code, count in _in_shard(context, reader, shard, needs).items():
+            lost[shard.url, code] += count
+    rest = verdict.samples - verdict.usable - lost.total()
+    if rest > 0:
+        _add_joined(context, lost, rest)
+    elif rest < 0:
+        _give_back(lost, -rest)
+    return +lost
+
+
+def _in_shard(context: Context, reader: Reader, shard: ShardEvidence, needs: Wants | None) -> Counter[str]:
+    """Return the losses in one shard, as if it were the only one."""
+    bound = context.bound(reader)
+    lost: Counter[str] = Counter()
+    if not bound.opens(shard):
+        lost["W004" if shard.compression else _ending(shard)] = shard.samples
+        return lost
+    samples, usable = shard.samples, 0
+    for run in bound.runs(shard).counted():
+        fates = context.fates(bound, run.shape)
+        useful = sum(fate.kind == "usable" for fate in fates)
+        usable += useful * run.count
+        if is_junk_run(run.key, run.shape):
+            samples += useful * run.count
+            continue
+        samples += (len(fates) - 1) * run.count
+        for fate in fates:
+            if fate.kind != "usable":
+                lost[_code(context, bound, shard, run, fate, needs, pieces=len(fates))] += run.count
+    for shape, count in shard.again.items():
+        samples += count * any(fate.stage in ("decode", "batch") for fate in context.fates(bound, shape))
+    if shard.unreached:
+        lost[_ending(shard)] += shard.unreached
+    rest = samples - usable - lost.total()
+    if rest < 0:
+        _give_back(lost, -rest)
+    elif rest > 0:  # dots have merged samples into one
+        lost["W010" if shard.tally("name.dotted").count else _ending(shard)] += rest
+    return lost
+
+
+def _code(
+    context: Context,
+    reader: Reader,
+    shard: ShardEvidence,
+    run: ShapeCount,
+    fate: Fate,
+    needs: Wants | None,
+    *,
+    pieces: int,
+) -> str:
+    """Return the rule for a sample that meets a fate."""
+    if fate.reason == "marked-bad":
+        return "F127"
+    part = next((part for part in run.shape if part.suffix.lower() == fate.detail.lower()), None)
+    if fate.detail and part is not None:
+        return _code_of_field(part)
+    if pieces > 1:
+        return "W007"
+    return _code_of_missing(context, reader, shard, run, needs)
+
+
+def _code_of_field(part: Part) -> str:
+    """Return the rule for a field whose contents a reader does not take."""
+    kind, status = kind_of(part.suffix), part.status
+    if status == NO_LIBRARY:
+        return "F122"
+    if kind == "image" or status in (BIG, BIG_BAD, BOMB, CUT, MARKUP, NOT_IMAGE):
+        return "F121" if kind == "gz" else _IMAGES.get(status, "I201")
+    if kind == "json" and status != NO_CAPTION:
+        return "F107"
+    return "F121" if kind not in ("text", "json", "opaque") else _CAPTIONS.get(status, "F121")
+
+
+def _code_of_missing(
+    context: Context, reader: Reader, shard: ShardEvidence, run: ShapeCount, needs: Wants | None
+) -> str:
+    """Return the rule for a sample that lacks its image or its caption."""
+    last = reader.runs(shard).last
+    cut = shard.stop.kind in ("silent", "error") or (shard.stop.kind == "eof" and missing_at_end(shard))
+    if cut and last is not None and run.key == last.key and run.offset == last.offset:
+        return _ending(shard)
+    for name, code in _SPLITTING:
+        if shard.tally(name).count:
+            return code
+    lower = tuple(part._replace(suffix=part.suffix.lower()) for part in run.shape)
+    if lower != run.shape and context.usable(reader, lower):
+        return "W013"
+    if needs is None:
+        return "F102"
+    shape = fold(shard, run.shape)
+    missing = [role for role in ROLES if needs.names[role] and not has_role(context, reader, shape, role)]
+    fixed = tuple(undotted(shard, part) for part in shape)
+    if fixed != shape and all(has_role(context, reader, fixed, role) for role in missing):
+        return "W010"
+    if any(role in needs.absent for role in missing):
+        return "F101"
+    if len(missing) == 1 and alternative(reader, shard, shape, missing[0]):
+        return "F103"
+    return "F102"
+
+
+def _ending(shard: ShardEvidence) -> str:
+    """Return the rule on how a shard ends."""
+    return next((code for name, code in _ENDINGS if shard.tally(name).count), "W020" if shard.error else "W001")
+
+
+def _give_back(lost: "Counter[tuple[str, str]] | Counter[str]", count: int) -> None:
+    """Count fewer pieces as samples: two halves of a sample are one lost sample."""
+
+    def order(item: "tuple[str, str] | str") -> int:
+        code = item if isinstance(item, str) else item[1]
+        return _OF_PIECES.index(code) if code in _OF_PIECES else len(_OF_PIECES)
+
+    for key in sorted(lost, key=order):
+        less = min(count, lost[key])  # type: ignore[index]
+        lost[key] -= less  # type: ignore[index]
+        count -= less
+
+
+def _add_joined(context: Context, lost: "Counter[tuple[str, str]]", count: int) -> None:
+    """Attribute samples of which another shard has the rest, or with which it joins them."""
+    for shard in _meeting(context):
+        lost[shard.url, "W021"] += 1
+        count -= 1
+        if not count:
+            return
+    if context.evidence.shards:
+        lost[context.evidence.shards[0].url, "W021"] += count
+
+
+def _meeting(context: Context) -> Iterator[ShardEvidence]:
+    """Yield the shards whose last key is the first one of another shard."""
+    heads = {shard.runs.head.key for shard in context.evidence.shards if shard.runs.head is not None}
+    for shard in context.evidence.shards:
+        if shard.runs.last is not None and shard.runs.last.key in heads:
+            yield shard
