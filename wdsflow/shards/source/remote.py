@@ -13,6 +13,7 @@ from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
 from .hub import SCHEME, HubUrl
+from .limits import limited
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
@@ -176,7 +177,7 @@ def _parts_of(file: IO[bytes], url: str) -> Fetch:
             raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
         return data
 
-    return lambda start, stop: trying(lambda: fetch(start, stop), url)
+    return lambda start, stop: trying(lambda: fetch(start, stop), url, stop - start)
 
 
 def _unpacked(source: RemoteSource) -> Source:
@@ -221,8 +222,8 @@ def filesystem(url: str) -> tuple[Any, str]:
     """Return the file system of a url, and the path there. Raises ``SourceError``."""
     import fsspec
 
-    found: tuple[object, str] = trying(lambda: fsspec.core.url_to_fs(url), url)
-    return found
+    system, path = trying(lambda: fsspec.core.url_to_fs(url), url)
+    return limited(system), path
 
 
 def about(url: str) -> dict[str, object]:
