@@ -7,6 +7,7 @@ from functools import partial
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
+from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import filesystem
 
@@ -61,9 +62,9 @@ class RemoteFiles:
         """Yield the names of all files. Raises SourceError."""
         system, path = filesystem(self.root)
         try:
-            paths: list[str] = system.find(path)
-        except Exception as error:  # noqa: BLE001 - every file system raises its own
-            raise SourceError("io", f"{self.root} cannot be listed: {error}") from None
+            paths: list[str] = trying(lambda: system.find(path), self.root)
+        except SourceError as error:
+            raise SourceError(error.kind, f"{self.root} cannot be listed: {error}") from None
         return (name[len(path.rstrip("/")) + 1 :] for name in paths)
 
     def close(self) -> None:

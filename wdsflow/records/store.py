@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from wdsflow.shards.shard_identity import PIECE, piece_offsets
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.http import trying
+from wdsflow.shards.source.limits import reported
 from wdsflow.shards.source.remote import filesystem
 
 from .store_lock import StoreLock, look_at_lock
@@ -149,7 +150,8 @@ class Store:
             return
         bucket, _, prefix = self._root.partition("/")
         ours = {self._key(self._name(path)) for path in paths}
-        with suppress(Exception):  # it only saves space; many may write, but not list uploads
+        # It only saves space; many may write, but not list uploads.
+        with suppress(Exception), reported(self.url):
             found = self._system.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=f"{prefix}/" if prefix else "")
             for upload in found.get("Uploads") or ():
                 if f"{bucket}/{upload['Key']}" in ours:
@@ -247,7 +249,7 @@ class Store:
             return
         if seen in self._stubs:
             raise RuntimeError(f"{path} is only the stub of an object, and would replace one")
-        self._change(key, lambda: self._system.put_file(str(path), key))
+        self._change(key, lambda: self._system.put_file(str(path), key), seen.size)
         self._note(name)
         if not _is_pulled(name):
             self._hollow(name)
@@ -281,15 +283,15 @@ class Store:
 
         self._change(key, remove)
 
-    def _change(self, key: str, do: Callable[[], T]) -> T:
-        """Change the store, while the lock is held."""
+    def _change(self, key: str, do: Callable[[], T], size: int = 0) -> T:
+        """Change the store, while the lock is held. ``size``: bytes that are sent."""
         self._lock.check()
-        return self._attempt(do, key)
+        return self._attempt(do, key, size)
 
-    def _attempt(self, do: Callable[[], T], key: str = "") -> T:
+    def _attempt(self, do: Callable[[], T], key: str = "", size: int = 0) -> T:
         url = f"{self.url}{key.removeprefix(self._root)}" if key else self.url
         try:
-            return trying(do, url)
+            return trying(do, url, size)
         except SourceError as error:
             self._failed = error.kind
             raise StoreError(errno.EIO, str(error).removeprefix("no such file: "), url) from error

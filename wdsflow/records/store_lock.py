@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from wdsflow.shards.source.limits import reported
+
 _log = logging.getLogger(__name__)
 BEAT = 10.0  # seconds between two writes of the lock
 STALE = 60.0  # seconds without a write after which another run takes over
@@ -67,7 +69,8 @@ class StoreLock:
         if not remove:
             return
         self._thread.join(BEAT)
-        with suppress(Exception):  # every file system raises its own; a lock that stays is taken over
+        # Every file system raises its own errors; a lock that stays is taken over.
+        with suppress(Exception), reported(self._folder):
             if self._is_mine(self._read()):
                 self._system.rm_file(self._key)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.source.base import local_path
+from wdsflow.shards.source.limits import reported
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many
@@ -126,7 +127,8 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
             return file.read(_LARGEST)
     system, path = filesystem(os.fspath(folder))
     try:
-        data: bytes = system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST)
+        with reported(os.fspath(folder)):
+            data: bytes = system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST)
     except Exception as error:  # every file system raises its own; a mark that cannot be read is none
         raise FileNotFoundError from error
     return data

@@ -1,5 +1,7 @@
 """Shards on web servers: every response is compared with the request, and with earlier responses."""
 
+import itertools
+import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -10,6 +12,7 @@ from wdsflow.text.install import install_extras, install_packages
 
 from .base import SourceChangedError, SourceError, Trouble
 from .hub import SCHEME
+from .limits import VARIABLE, is_silence, reported, shown, silence_limit
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -19,9 +22,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _LIBRARY = re.compile(r"^Install (\S+) to ")
 
 WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)  # seconds before each further try where a connection fails
+_MORE_WAITS = (8.0, 16.0, 32.0)  # where S3 asks for fewer requests
+_THROTTLED = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled"))
 _LONGEST = 300.0  # seconds that a busy server may ask for
 _LIMITED = re.compile(r";\s*t=(\d+)")  # in a RateLimit header: seconds until it is reset
 
@@ -29,18 +35,37 @@ _REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs", "hf"))  # whose 
 _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"))
 
 
-def trying(action: Callable[[], T], url: str) -> T:
-    """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``."""
-    for wait in (*WAITS, None):
+def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
+    """Return the result of ``action``, with retries if a fault may pass. Raises ``SourceError``.
+
+    What is waited for is reported after some seconds. ``size``: bytes that it sends or gets, which take a while.
+    """
+    begun = time.monotonic()
+    for tries in itertools.count():
         try:
-            return action()
+            with reported(url, size):
+                return action()
         except Exception as raised:  # noqa: BLE001 - every file system raises exceptions of its own
             error = _reason(raised)
-            asked = _asked_wait(error)
-            if wait is None or asked > _LONGEST or not _may_pass(error):
+            wait = _next_wait(error, tries, time.monotonic() - begun)
+            if wait is None:
                 raise source_error(error, url) from None
-        time.sleep(max(wait, asked))
+            if is_silence(error):
+                _log.warning("wdsflow: %s did not answer; trying again", shown(url))
+        time.sleep(wait)
     raise AssertionError  # the last try returns or raises
+
+
+def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
+    """Return the seconds until the next try, None if there is none. ``elapsed``: seconds since the first."""
+    waits = (*WAITS, *_MORE_WAITS) if _code(error) in _THROTTLED else WAITS
+    asked = _asked_wait(error)
+    if tries >= len(waits) or asked > _LONGEST or not _may_pass(error):
+        return None
+    # Each try of a silent server takes long: there are two, and one where the library has tried again by itself.
+    if is_silence(error) and (tries > 0 or elapsed >= 4 * silence_limit()):
+        return None
+    return max(waits[tries], asked)
 
 
 def _may_pass(error: Exception) -> bool:
@@ -50,7 +75,7 @@ def _may_pass(error: Exception) -> bool:
     if type(error).__name__ in {*_UNSIGNED, "FileExpired"}:
         return False
     status = _status(error)
-    return status is None or status in (408, 429) or status >= 500
+    return status is None or status in (408, 429) or status >= 500 or _code(error) in {"RequestTimeout", *_THROTTLED}
 
 
 def _said(error: BaseException, header: str) -> str:
@@ -88,6 +113,15 @@ def _status(error: BaseException) -> int | None:
     return None
 
 
+def _code(error: BaseException) -> str:
+    """Return the code of an answer of S3, "" if there is none."""
+    for cause in (error, error.__cause__):
+        answer = getattr(cause, "response", None)
+        if isinstance(answer, dict):
+            return str(answer.get("Error", {}).get("Code", ""))
+    return ""
+
+
 def source_error(error: Exception, url: str) -> SourceError:
     """Translate an exception of a file system."""
     if isinstance(error, SourceError):
@@ -108,6 +142,9 @@ def source_error(error: Exception, url: str) -> SourceError:
         named = _LIBRARY.search(text)  # fsspec's words
         fix = install_extras("remote") if scheme in _REMOTE else install_packages(named[1]) if named else ""
         return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix)
+    if is_silence(error):
+        longer = f"{VARIABLE}={5 * silence_limit():g} waits longer"
+        return SourceError("io", f"no answer from the server for {silence_limit():g} s; {longer}")
     if isinstance(error, ValueError) and "rotocol" in text:
         return SourceError("refused", text)
     if type(error).__name__ == "FileExpired":
@@ -209,12 +246,8 @@ class HttpFile:
 
     async def _ask(self, headers: dict[str, str]) -> "ClientResponse":
         """Send a request; ``identity``: bytes that are packed on the way are not those that are stored."""
-        from aiohttp import ClientTimeout
-
         system = self._system
-        settings = dict(system.kwargs)
-        if "timeout" not in system.client_kwargs:  # aiohttp's own ends a stream after five minutes
-            settings.setdefault("timeout", ClientTimeout(total=None, sock_connect=60, sock_read=60))
+        settings = {"timeout": system.client_kwargs["timeout"], **system.kwargs}
         headers = {**(settings.pop("headers", None) or {}), "Accept-Encoding": "identity", **headers}
         session = await system.set_session()
         get = partial(session.get, auto_decompress=False)

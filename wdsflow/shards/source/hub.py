@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from .base import SourceError
+from .limits import limited, silence_limit
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, HfFileSystem
@@ -81,7 +82,7 @@ class HubUrl(NamedTuple):
         headers = build_hf_headers(token=hub.token, library_name="wdsflow")
         client = {"trust_env": True}  # proxies are found as by the client of the hub
         at = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
-        web = fsspec.filesystem("https", headers=headers, client_kwargs=client)
+        web = limited(fsspec.filesystem("https", headers=headers, client_kwargs=client))
         return web, f"{hub.endpoint}/{self.place}/resolve{at}/{quote(self.path)}"
 
 
@@ -89,7 +90,7 @@ def _hub() -> "HfFileSystem":
     """Return the file system of the hub, which has endpoint and token from the environment, or fsspec's settings."""
     import fsspec
 
-    hub: HfFileSystem = fsspec.filesystem("hf")  # raises ImportError with the name of the library
+    hub: HfFileSystem = limited(fsspec.filesystem("hf"))  # raises ImportError with the name of the library
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -105,4 +106,6 @@ def _api() -> "HfApi":
 
 @lru_cache(maxsize=1024)
 def _commit(kind: str, name: str, revision: str) -> str:
-    return str(_api().repo_info(name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"]).sha)
+    api, limit = _api(), silence_limit()
+    found = api.repo_info(name, revision=revision, repo_type=kind[:-1] or None, expand=["sha"], timeout=limit)
+    return str(found.sha)

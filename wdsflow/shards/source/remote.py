@@ -14,6 +14,7 @@ from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
 from .hub import SCHEME, HubUrl
+from .limits import limited
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
@@ -178,7 +179,7 @@ def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
             raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
         return data
 
-    return lambda start, stop: trying(lambda: fetch(start, stop), shard)
+    return lambda start, stop: trying(lambda: fetch(start, stop), shard, stop - start)
 
 
 def _unpacked(source: RemoteSource) -> Source:
@@ -228,7 +229,7 @@ def filesystem(url: str) -> tuple[Any, str]:
 
     first, colons, rest = url.partition("::")
     system, path = trying(lambda: fsspec.core.url_to_fs(first), url)
-    return system, f"{path}{colons}{rest}"
+    return limited(system), f"{path}{colons}{rest}"
 
 
 def about(shard: Shard) -> dict[str, object]:

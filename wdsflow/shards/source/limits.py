@@ -1,0 +1,177 @@
+"""Limits of requests to servers: how long one may be silent, and messages about those that take long.
+
+The limit is ``WDSFLOW_REMOTE_TIMEOUT``, in seconds. It holds for connecting, and for each time in which nothing comes
+from the server. A request as a whole may take any time, unless it sends a body: see ``sending_limit``.
+"""
+
+import logging
+import math
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from inspect import signature
+from typing import Any
+
+from .base import SourceError
+
+VARIABLE = "WDSFLOW_REMOTE_TIMEOUT"
+_USUAL = 60.0  # seconds; a store that copies a large object sends a byte from time to time
+_SLOWEST = 100_000  # bytes a second: a request that sends fewer is given up
+_QUIET = 5.0  # seconds without a message about a request
+_QUICK = 5_000_000  # bytes a second: the time for them is not waiting
+_AGAIN = 30.0  # seconds between two messages
+_PRIVATE = re.compile(r"(?<=://)[^/@]*@|\?.*", re.DOTALL)  # of a url: user and password, and signatures
+_log = logging.getLogger(__name__)
+# File systems of the web: fsspec gives the same one to all who ask for it, also after the limit has changed.
+_limited_by_us: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def silence_limit() -> float:
+    """Return the seconds for which a server may be silent. Raises SourceError if the variable is no such number."""
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return _USUAL
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < math.inf:
+            return seconds
+    raise SourceError("refused", f"{VARIABLE} is {text!r}: it is how many seconds a server may be silent, such as 60")
+
+
+def limited(system: Any) -> Any:
+    """Set the limit for a file system of fsspec, unless the user has set others; return it. Raises SourceError."""
+    limit = silence_limit()
+    protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
+    if "s3" in protocols:
+        _limit_s3(system, limit)
+    elif "https" in protocols and ("timeout" not in system.client_kwargs or system in _limited_by_us):
+        from aiohttp import ClientTimeout
+
+        # By default a response as a whole has five minutes.
+        system.client_kwargs["timeout"] = ClientTimeout(total=None, sock_connect=limit, sock_read=limit)
+        _limited_by_us.add(system)
+    elif "hf" in protocols:
+        limit_hub(limit)
+    return system
+
+
+def _limit_s3(system: Any, limit: float) -> None:
+    """Let s3fs wait as long as others do, and try once: by itself it waits 25 times, before ``trying`` tries again."""
+    from aiobotocore.config import AioConfig
+
+    system.connect_timeout = system.read_timeout = limit
+    system.retries = 1
+    if "AWS_MAX_ATTEMPTS" not in os.environ:
+        system.config_kwargs.setdefault("retries", {"total_max_attempts": 1})
+    if "http_session_cls" in signature(AioConfig.__init__).parameters:  # not in older ones
+        from .s3_session import LimitedSession
+
+        system.config_kwargs.setdefault("http_session_cls", LimitedSession)
+
+
+def limit_hub(limit: float) -> None:
+    """Let requests of huggingface_hub end, which have no limit of their own."""
+    from huggingface_hub.utils import _http
+
+    default = getattr(_http, "default_client_factory", None)
+    if default is None or getattr(_http, "_GLOBAL_CLIENT_FACTORY", None) is not default:
+        return  # an older one, or the user has set another client
+
+    def client() -> Any:
+        made = default()
+        made.timeout = limit
+        return made
+
+    _http.set_client_factory(client)
+
+
+def sending_limit(size: int) -> float:
+    """Return the seconds in which a request with a body of so many bytes has to be answered."""
+    return 2 * silence_limit() + size / _SLOWEST
+
+
+class _Waiting:
+    """The requests of this process that are not answered yet, and a thread that reports one that takes long."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._never = threading.Event()
+        self._requests: dict[int, tuple[float, str, float]] = {}  # when it is late, its url, when it began
+        self._next = 0
+        self._reported = -math.inf
+        self._thread: threading.Thread | None = None
+
+    def add(self, url: str, size: int) -> int:
+        """Add a request, and return its number."""
+        now = time.monotonic()
+        with self._lock:
+            self._next += 1
+            self._requests[self._next] = now + _QUIET + size / _QUICK, url, now
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="wdsflow-waiting", daemon=True)
+                self._thread.start()
+            return self._next
+
+    def remove(self, number: int) -> None:
+        """Forget a request that was answered."""
+        with self._lock:
+            self._requests.pop(number, None)
+
+    def forget(self) -> None:
+        """Forget all of them, in a process that was forked: its parent waits for them."""
+        self.__init__()  # type: ignore[misc]  # the lock may be that of a thread of the parent
+
+    def _watch(self) -> None:
+        while True:
+            self._never.wait(min(1.0, _QUIET / 2))
+            now = time.monotonic()
+            with self._lock:
+                late = min(self._requests.values(), default=None)
+                if late is None and now - self._reported > _AGAIN:
+                    self._thread = None
+                    return
+                if late is None or late[0] > now or now - self._reported < _AGAIN:
+                    continue
+                self._reported = now
+            _log.warning(
+                "wdsflow: waiting for %s: no answer for %.0f s (limit: %g s of silence, %s)",
+                shown(late[1]),
+                now - late[2],
+                silence_limit(),
+                VARIABLE,
+            )
+
+
+_waiting = _Waiting()
+os.register_at_fork(after_in_child=_waiting.forget)
+
+
+@contextmanager
+def reported(url: str, size: int = 0) -> Iterator[None]:
+    """Report the request of the block on standard error if it takes long; ``size``: bytes that it sends or gets."""
+    number = _waiting.add(url, size)
+    try:
+        yield
+    finally:
+        _waiting.remove(number)
+
+
+def shown(url: str) -> str:
+    """Return a url without secrets, for messages.
+
+    >>> shown("https://me:secret@host/a.tar?token=x"), shown("s3://bucket/a.tar")
+    ('https://host/a.tar', 's3://bucket/a.tar')
+    """
+    return _PRIVATE.sub("", url)
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Return whether a request failed because its server was silent for too long, whichever library made it."""
+    while error is not None:
+        if any("Timeout" in kind.__name__ for kind in type(error).__mro__):
+            return True
+        error = error.__cause__ or error.__context__  # s3fs hides one by an error of its own
+    return False
