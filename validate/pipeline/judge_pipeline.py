@@ -243,5 +243,7 @@ def _note(spec: str, seen: Observation) -> str:
         counts = f"{how_many(seen.read, 'sample')} entered, {seen.delivered:,} came out"
     elif not seen.has_keys:
         counts = f"{how_many(seen.delivered, 'element')} came out, in which no key of a sample is visible"
+        if seen.total and seen.is_enough(seen.least):
+            counts += "; samples were recognized by their content"
     note = f"{spec} was run {ends[seen.ended_by]}: {counts}; it opened {seen.summary().scope}"
     return f"{note}; the verdict is about what was read, not about the rest" if seen.limited else note
