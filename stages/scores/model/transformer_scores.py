@@ -203,7 +203,7 @@ class ImageTextMatch(
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
     or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` is a
     BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images first. Captions
-    are cut after 512 tokens. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
+    are cut after 512 tokens, or at the length of the model. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
     fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score,
     softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
     """
