@@ -53,7 +53,7 @@ def embedding_key(request: Request) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
+class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cpu_seconds=0.1):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them. ``precision``
@@ -202,7 +202,13 @@ def _arrays(path: Path) -> "dict[str, Numbers]":
 
 @dataclass(frozen=True, kw_only=True)
 class ClipSimilarity(
-    ClipTextScore, name="clip_similarity", low=-1, high=1, subject="caption", scale_tolerance=SEEN_PIXELS
+    ClipTextScore,
+    name="clip_similarity",
+    low=-1,
+    high=1,
+    subject="caption",
+    scale_tolerance=SEEN_PIXELS,
+    cpu_seconds=0.2,
 ):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
 
@@ -298,7 +304,7 @@ class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS):
+class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS, cpu_seconds=2):
     """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
