@@ -92,6 +92,7 @@ def _score(score: Any) -> str:
     ends = ["" if end is None else f"{end:g}" for end in (score.low, score.high)]
     about += f", {' .. '.join(ends).strip()}" if any(ends) else ""
     about += f"; needs the extra `{', '.join(score.needs)}`" if score.needs else ""
+    about += "" if score.cpu_seconds is None else f"; about {score.cpu_seconds:g} s of a CPU core for a sample"
     lines = [f"### {score.name}\n", f"*{about}*\n", _markdown(inspect.cleandoc(score.__doc__ or "")), ""]
     settings = [f"`{each.name}={each.default!r}`" for each in fields(score) if each.default is not MISSING]
     return "\n".join([*lines, *([f"Settings: {', '.join(settings)}\n"] if settings else [])])

@@ -203,15 +203,16 @@ def resize_with_pillow(
     crop: tuple[int, int] | None,
     kernel: Kernel = "bicubic",
     gap: float | None = None,
+    start: tuple[int, int] | None = None,
 ) -> "Image":
     """Resize and crop a PIL image as ``resize`` does, with Pillow's kernel; only the crop is computed.
 
-    ``gap``: first average pixels as long as there are more than so many times as many as needed on a side.
+    ``start``: the top and left of the crop, by default those of ``centre``. ``gap``: first average pixels as long as there are more than so many times as many as needed on a side.
     """
     from PIL import Image
 
     if crop is not None:
-        top, left = centre(*size, crop)
+        top, left = centre(*size, crop) if start is None else start
         across, down = (box[2] - box[0]) / size[1], (box[3] - box[1]) / size[0]
         box = (
             box[0] + left * across,

@@ -58,7 +58,8 @@ class Score(ClassFacts, ABC):
     and ``optional`` those that may be missing; "unicode" is Python's table of characters. ``revision`` counts changes
     of the definition. Versions and revision belong to the identity. ``gpus`` is the share of a GPU for each process:
     0.25 if four may share one. ``scale_tolerance``: None if nothing is decoded at a reduced scale, or if that does not
-    change values.
+    change values. ``small_is_good``: whether a threshold usually keeps the smaller numbers; suggestions follow it.
+    ``cpu_seconds``: about how long one core takes for a sample with the default model, if that is known to be long.
     """
 
     name: ClassVar[str]
@@ -73,6 +74,8 @@ class Score(ClassFacts, ABC):
     optional: ClassVar[tuple[str, ...]] = ()
     gpus: ClassVar[float] = 0.0
     scale_tolerance: ClassVar[Tolerance | None] = None
+    small_is_good: ClassVar[bool] = False
+    cpu_seconds: ClassVar[float | None] = None
     revision: ClassVar[int] = 1
     ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of settings, both ends included
 
@@ -103,6 +106,11 @@ class Score(ClassFacts, ABC):
 
     def check_files(self) -> None:
         """Raise ValueError if a file that a setting names cannot be used; called before the first sample."""
+
+    @property
+    def keeps_small(self) -> bool:
+        """Whether a threshold usually keeps the smaller numbers, with these settings."""
+        return self.small_is_good
 
     @classmethod
     def meaning(cls) -> str:

@@ -13,7 +13,9 @@ _LARGEST_LIST = 64 << 20  # bytes of a file of words
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlaggedWords(TextScore, name="flagged_words", low=0, high=1, optional=("unicode",), revision=2):
+class FlaggedWords(
+    TextScore, name="flagged_words", low=0, high=1, optional=("unicode",), revision=2, small_is_good=True
+):
     """Share of the caption's words that are in your list: 0 if none is, 1 if all are.
 
     ``words`` is the list, or a text with commas or spaces between; ``file`` a text file in UTF-8 with one word per line

@@ -129,7 +129,7 @@ def caption_words(text: str, *, count: Count = "plain") -> int:
     return len(juicer_words(text) if count == "data-juicer" else text.split())
 
 
-@simple_score(low=0, high=1, ranges={"n": _LENGTHS})
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, small_is_good=True)
 def char_repetition(text: str, *, n: int = 10) -> float:
     """Share of the caption's pieces of ``n`` characters that are among its most repeated ones.
 
@@ -146,7 +146,7 @@ def char_repetition(text: str, *, n: int = 10) -> float:
     return sum(sorted(counts.values(), reverse=True)[:most]) / total
 
 
-@simple_score(low=0, high=1, optional=("unicode",), revision=2)
+@simple_score(low=0, high=1, optional=("unicode",), revision=2, small_is_good=True)
 def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     """Share of the caption's characters that are special: punctuation, symbols, emoji, control characters.
 
@@ -161,7 +161,7 @@ def special_char_ratio(text: str, *, count: Count = "plain") -> float:
     return sum(map(special, text)) / len(text)
 
 
-@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",), revision=2)
+@simple_score(low=0, high=1, ranges={"n": _LENGTHS}, optional=("unicode",), revision=2, small_is_good=True)
 def word_repetition(text: str, *, count: Count = "plain", n: int = 10) -> float:
     """Share of the caption's runs of ``n`` words that occur more than once; case does not matter.
 

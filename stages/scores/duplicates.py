@@ -39,7 +39,7 @@ class EqualCaptions(SameScore, tier="text", subject="caption"):
         return b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in plain)
 
 
-class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="captions", low=1):
+class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="captions", low=1, small_is_good=True):
     """Number of captions in the data set that equal this one, itself included: boilerplate has a high number.
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions

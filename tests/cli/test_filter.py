@@ -9,6 +9,7 @@ import sys
 import tarfile
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import jsonschema
@@ -18,9 +19,11 @@ import yaml
 
 from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.cli import scores
 from wdsflow.cli.main import main
 from wdsflow.filtering.where.known_facts import FACTS
-from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.stages.scores.score_catalog import SCORES, all_scores
+from wdsflow.text.install import install_extras
 
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2")
 
@@ -139,6 +142,30 @@ def test_the_catalog_lists_scores_and_shows_a_page(capsys):
     assert "blur: pixels tier, number" in capsys.readouterr().out
     assert run("scores", "minside") == 2
     assert "did you mean min_side?" in capsys.readouterr().err
+
+
+def test_the_catalog_says_which_scores_are_dear(capsys):
+    assert run("scores") == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
+    assert "~6 s, needs wdsflow[ocr]: " in lines["ocr_area"]
+    assert "~0.2 s, needs" in lines["clip_similarity"]
+    assert "~" not in lines["blur"]
+    assert run("scores", "ocr_area") == 0
+    assert "cost: about 6 s of a CPU core for a sample" in capsys.readouterr().out
+
+
+def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
+    class Made(SCORES["width"], needs=("clip",), packages=("pillow",)):
+        pass
+
+    class Missing(SCORES["width"], needs=("clip",), packages=("pillow", "no-such-package")):
+        pass
+
+    assert scores._needs(Made) == "the extra clip, which is installed"
+    assert scores._needs(Missing) == install_extras("clip")
+    if find_spec("fasttext"):
+        assert run("scores", "language") == 0
+        assert "needs: the extra language, which is installed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,24 @@ def test_round_thresholds_are_near_the_deciles_and_keep_something(values, expect
     assert column(values).round_thresholds() == expected
 
 
+def test_thresholds_for_small_values_mirror_those_for_large_ones():
+    rng = random.Random(7)
+    for count in (2, 5, 40, 200):
+        values = [rng.choice([rng.randrange(9), rng.random() * 5]) for _ in range(count)]
+        large, small = column([-value for value in values]), column(values, small=True)
+        for share in (0.1, 0.3, 0.5, 0.7):
+            tie = large.equals(share)
+            assert small.equals(share) == (None if tie is None else (-tie[0], tie[1]))
+            bound, mirrored = small.threshold_for(share), large.threshold_for(share)
+            if bound is None or mirrored is None:
+                assert bound is mirrored
+                continue
+            assert small.kept(bound) == sum(value < bound for value in values)
+            assert abs(small.kept(bound) - share * count) == abs(large.kept(mirrored) - share * count)
+    assert column([1, 2, 3], small=True).predicate(2) == "blur < 2"
+    assert column([n / 100 for n in range(1000)], small=True).round_thresholds() == [*range(1, 10)]
+
+
 @pytest.mark.parametrize(
     ("values", "share", "threshold", "equals"),
     [

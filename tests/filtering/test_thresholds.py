@@ -10,8 +10,10 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import SIDES, picture, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
-KEEPS = re.compile(r"^  > (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
+KEEPS = re.compile(r"^  ([<>]) (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
 CUTS = re.compile(
     r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow cut .*)$", re.MULTILINE
 )
@@ -41,6 +43,7 @@ def folder(tmp_path_factory):
     for shard in range(3):
         write_tar(made / "in" / f"{shard}.tar", [part for number in range(40) for part in sample(shard * 40 + number)])
     numbers = "min_side,json_number('n'),json_number('odd'),caption_words,caption_count,format,has('jpg')"
+    numbers += ",char_repetition(n=2),rank_percent('min_side')"
     kept = 'min_side >= 100 and json_number("n") > 0 and not duplicate'
     (made / "recipe.yaml").write_text("stages: [{has_fields: {fields: 'jpg;0.jpg'}}]\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -59,7 +62,9 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("ledger", "names"),
     [
-        ("scored", ["min_side", "json_number", "caption_words", "caption_count"]),
+        ("scored", ["min_side", "json_number", "caption_words"]),
+        ("scored", ["rank_percent"]),
+        ("scored", ["char_repetition"]),
         ("staged", ["json_number('odd')", "min_side"]),
         ("kept", ["json_number", "min_side"]),
         ("share", ["json_number"]),
@@ -72,16 +77,16 @@ def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, na
     promises = 0
     for about in shown.out.split("\n\n")[1:]:
         where = re.search(r"--where '(.*)'", about)
-        for least, count, _ in KEEPS.findall(about):
+        for sign, bound, count, _ in KEEPS.findall(about):
             assert where is not None, about
-            asked = re.sub(r"> [^>]*$", f"> {least}", where[1])
+            asked = re.sub(r"[<>] [^<>]*$", f"{sign} {bound}", where[1])
             cut = run("cut", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0)
             assert f" {count}  kept" in cut.out, (asked, count, cut)
             promises += 1
         for count, command in CUTS.findall(about):
             assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
             promises += 1
-    assert promises >= 7 * len(names)
+    assert promises >= 5 * len(names)
 
 
 def test_values_of_all_kinds_are_counted(folder, monkeypatch):
@@ -145,13 +150,29 @@ def test_infinite_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_pat
         assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command
 
 
-def test_where_small_values_are_good_the_page_is_named_instead_of_a_wrong_threshold(folder, monkeypatch):
+def test_thresholds_keep_the_values_that_are_good(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    words = ("measure", "in", "-o", "ranked", "--scores", 'rank_percent("min_side"),min_side', "--jobs", 0)
-    assert run(*words).status == 0
-    shown = run("scores", "--ledger", "ranked", "rank_percent")
-    assert shown.commands == ["wdsflow report ranked"]
-    assert "keeps" not in shown.out
+    for name, sign in (("min_side", ">"), ("rank_percent", "<"), ("char_repetition", "<")):
+        shown = run("scores", "--ledger", "scored", name).out
+        assert {found[0] for found in KEEPS.findall(shown)} == {sign}, shown
+        assert all(sign in command for _, command in CUTS.findall(shown))
+
+
+def test_the_good_side_of_each_score_is_known():
+    small = {name for name, score in {**FACTS, **all_scores()}.items() if score.small_is_good}
+    assert small == {
+        "caption_count",
+        "caption_perplexity",
+        "char_repetition",
+        "flagged_words",
+        "ocr_area",
+        "ocr_caption_overlap",
+        "rank_percent",
+        "special_char_ratio",
+        "word_repetition",
+    }
+    assert make_score("classify", model="nsfw").keeps_small
+    assert not make_score("classify", model="org/dogs", label="dog").keeps_small
 
 
 def test_a_run_that_is_not_finished_is_said_to_be(folder, monkeypatch, tmp_path):

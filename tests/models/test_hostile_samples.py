@@ -103,7 +103,7 @@ def calls(folder: Any) -> list[str]:
     plain = [f"{name}({needed[name]})" if name in needed else name for name in SCORES if name not in apart]
     exact = [f'{name}({needed[name]}, decode="exact")' for name in ("classify", "image_text_match")]
     counted = [f'{name}(count="data-juicer")' for name in ("caption_words", "word_repetition", "special_char_ratio")]
-    return [*plain, *exact, *counted, f'clip_similarity({clip}, decode="exact", tokenizer="hf", flip="both")']
+    return [*plain, *exact, *counted, f'clip_similarity({clip}, decode="exact", processor="hf", flip="both")']
 
 
 @pytest.mark.deep

@@ -13,7 +13,7 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.score_values import score_lines
 from wdsflow.cli.shared.terminal import fail
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.text.install import install_extras
+from wdsflow.text.install import check_installed, install_extras
 from wdsflow.text.options import argument, option
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, without_markup
@@ -27,7 +27,7 @@ _COSTS = {
     "header": "read from names and first bytes; nothing is decoded",
     "text": "read from the caption or the json",
     "pixels": "the image is decoded",
-    "model": "a model runs, on a GPU if there is one",
+    "model": "a model runs, on a GPU if there is one; ~2 s is what one CPU core takes for a sample without",
 }
 
 
@@ -113,7 +113,9 @@ def _list_lines(scores: "Iterable[type[Score]]") -> Iterator[str]:
     for tier, members in by_tier.items():
         yield f"{tier}: {_COSTS[tier]}"
         for score in sorted(members, key=attrgetter("name")):
-            extra = f"needs wdsflow[{','.join(score.needs)}]: " if score.needs else ""
+            about = [] if score.cpu_seconds is None else [f"~{score.cpu_seconds:g} s"]
+            about += [f"needs wdsflow[{','.join(score.needs)}]"] if score.needs else []
+            extra = f"{', '.join(about)}: " if about else ""
             line = f"  {score.name:<19}  {score.unit or score.kind:<10}  {extra}{score.meaning()}"
             yield line if width is None or len(line) <= width else f"{line[: width - 3]}..."
         yield ""
@@ -127,11 +129,25 @@ def _range(score: "type[Score]") -> str:
     return f"{low} .. {high}"
 
 
+def _needs(score: "type[Score]") -> str:
+    """Return the extra that a score needs, or the command that installs it."""
+    try:
+        check_installed(score.name, score.packages, score.needs)
+    except ValueError:
+        return install_extras(*score.needs)
+    return f"the extra {', '.join(score.needs)}, which is installed"
+
+
 def _page(score: "type[Score]") -> None:
     print(f"{score.name}: {score.tier} tier, {score.kind}{f' in {score.unit}' if score.unit else ''}", end="")
     print(f", {_range(score)}" if _range(score) else "")
     if score.needs:
-        print(f"needs: {install_extras(*score.needs)}")
+        print(f"needs: {_needs(score)}")
+    if score.cpu_seconds is not None:
+        print(
+            f"cost: about {score.cpu_seconds:g} s of a CPU core for a sample, with the default model; a GPU takes less."
+        )
+        print("wdsflow filter --explain measures it on your shards.")
     print(f"\n{without_markup(inspect.cleandoc(score.__doc__ or ''))}")
     if score.scale_tolerance is not None:
         most, of = score.scale_tolerance

@@ -1,7 +1,7 @@
 """Scores on the embeddings of a CLIP."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from wdsflow.memory.precision import Precision, used
 
 from ..base import SEEN_PIXELS, Value, bare, versions_of
 from .clip_model import ClipImage, ClipLabels, ClipModel, ClipText, clip_geometry
-from .clip_tokens import LOCAL, By, clip_item, named
+from .clip_tokens import LOCAL, Processor, clip_item, named
 from .model_score import Model, Output, Request, local_path, source_of, while_unchanged
 from .pictures import Flip, PictureScore, Prepare, Reduce, reduced
 
@@ -53,16 +53,18 @@ def embedding_key(request: Request) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
+class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",), cpu_seconds=0.1):
     """A score on embeddings. ``model`` is a name of OpenCLIP's, "local-dir:FOLDER" or "hf-hub:NAME".
 
     ``pretrained`` is a tag of OpenCLIP, or a file of weights; "" if the folder or the hub has them. ``precision``
-    "auto" is that of the run: see ``Recipe.precision``.
+    "auto" is that of the run: see ``Recipe.precision``. ``processor``: what captions and pictures are prepared like,
+    "openclip" or "hf", transformers' CLIPProcessor.
     """
 
     model: str = "ViT-B-32-quickgelu"
     pretrained: str = "openai"
     precision: Precision = "auto"
+    processor: Processor = "openclip"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,11 +86,16 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
         return self.tower(ClipImage)
 
     def preparation(self, flip: Flip = "") -> Prepare:
-        return Prepare(geometry=clip_geometry(self.model, self.pretrained), flip=flip, decode=self.decode)
+        geometry = clip_geometry(self.model, self.pretrained)
+        if self.processor == "hf":
+            geometry = replace(geometry, rounds_down=True)
+        return Prepare(geometry=geometry, flip=flip, decode=self.decode)
 
     def image_requests(self, view: "View", flip: Flip = "") -> list[Request]:
         """Return a request for the embedding of each image, or each frame of videos; its key ends in ``flip``."""
-        return self.pictures(view, self.main_model(), self.preparation(flip), flip)
+        prepared_by = "" if self.processor == "openclip" else self.processor
+        suffix = "-".join(part for part in (flip, prepared_by) if part)
+        return self.pictures(view, self.main_model(), self.preparation(flip), suffix)
 
     def requests(self, view: "View") -> list[Request]:
         return self.image_requests(view)
@@ -98,10 +105,10 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
         found = []
         for model in self.models():
             if isinstance(model, ClipImage):
-                given = self._given("image", "video", "frames", "sampling", "decode", "flip")
+                given = self._given("image", "video", "frames", "sampling", "decode", "flip", "processor")
                 found.append(Embedded("image", model, given))
             elif isinstance(model, ClipText):
-                found.append(Embedded("caption", model, self._given("caption", "tokenizer")))
+                found.append(Embedded("caption", model, self._given("caption", "processor")))
         return tuple(found)
 
     def _given(self, *names: str) -> tuple[tuple[str, Setting], ...]:
@@ -119,13 +126,11 @@ class ClipScore(PictureScore, needs=("clip",), packages=("open_clip_torch",)):
 
 @dataclass(frozen=True, kw_only=True)
 class ClipTextScore(ClipScore):
-    """A score on embeddings of images and texts. ``tokenizer``: "openclip" repairs text, "hf" is transformers'."""
-
-    tokenizer: By = "openclip"
+    """A score on embeddings of images and texts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.tokenizer == "hf":
+        if self.processor == "hf":
             object.__setattr__(self, "needs", (*self.needs, "transformers"))
             object.__setattr__(self, "packages", (*self.packages, "transformers", "tokenizers"))
 
@@ -197,21 +202,28 @@ def _arrays(path: Path) -> "dict[str, Numbers]":
 
 @dataclass(frozen=True, kw_only=True)
 class ClipSimilarity(
-    ClipTextScore, name="clip_similarity", low=-1, high=1, subject="caption", scale_tolerance=SEEN_PIXELS
+    ClipTextScore,
+    name="clip_similarity",
+    low=-1,
+    high=1,
+    subject="caption",
+    scale_tolerance=SEEN_PIXELS,
+    cpu_seconds=0.2,
 ):
     """Cosine of the CLIP embeddings of caption and image: from -1 to 1; 0.2 to 0.35 if they match, for ViT-B-32.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
     or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` and
     ``pretrained`` name any CLIP of OpenCLIP, or a file of weights; ``flip`` mirrors images first. Captions are cut at
-    the end of the context. ``tokenizer`` "openclip" repairs captions first, as training does (ftfy, entities of HTML):
-    curly quotes, "&amp;", ligatures and full-width forms become plain ones. "hf", transformers' CLIPTokenizer, leaves
-    them unchanged; the two differ by up to 0.1 for such captions, and not at all for others. Six digits. Other items of
+    the end of the context. ``processor`` "openclip" repairs captions first, as training does (ftfy, entities of HTML):
+    curly quotes, "&amp;", ligatures and full-width forms become plain ones. "hf", transformers' CLIPProcessor, leaves
+    them unchanged, which makes up to 0.1 of a difference for such captions. It also crops some images a pixel nearer to
+    their left or upper edge: where the scaled long side is 3, 7, 11, ... pixels longer than the crop. Six digits. Other items of
     a batch may change a value by 1e-5 in fp32, by 0.01 in bf16 and fp16; embeddings from a ledger, half floats, by
     0.001. On photographs, decode="fast" changed it by at most 0.014 (0.0024 on average) for a CLIP of 64 pixels that
     was trained on drawings, by 0.0003 for a ViT-B-32 with random weights, and by 0.06 for a CLIP of 32 pixels with
     random weights. Source: CLIP (Radford et al. 2021). Data-Juicer's image_text_similarity (logits_per_text / 100) is
-    the same number except for rounding, for the same weights, with tokenizer="hf" and decode="exact".
+    the same number except for rounding, for the same weights, with processor="hf" and decode="exact".
     """
 
     caption: str = ""
@@ -219,7 +231,7 @@ class ClipSimilarity(
     flip: Flip = ""
 
     def _text_tower(self) -> ClipText:
-        return self.tower(ClipText, tokenizer=self.tokenizer)
+        return self.tower(ClipText, tokenizer=self.processor)
 
     def models(self) -> tuple[Model, ...]:
         return self.main_model(), self._text_tower()
@@ -227,7 +239,7 @@ class ClipSimilarity(
     def requests(self, view: "View") -> list[Request]:
         """Return requests for all images, then for all captions, whose keys are the captions."""
         captions, model = self.captions(view, self.caption), self._text_tower()
-        texts = [Request(model, text, partial(clip_item, self.model, text, self.tokenizer)) for text in captions]
+        texts = [Request(model, text, partial(clip_item, self.model, text, self.processor)) for text in captions]
         return self.image_requests(view, self.flip) + texts
 
     def value(self, view: "View", outputs: Sequence[Output]) -> Value:
@@ -250,7 +262,7 @@ class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", 
 
     ``labels`` are texts with semicolons between: "a photo of a dog;a drawing of a dog;a text". The value is the first
     of softmax(100 * cosine) over them. One value for each image, or the mean over frames of each video (``frames``,
-    ``sampling``, ``reduce``) if the sample has no image. ``tokenizer``: see clip_similarity. Six digits. Other items of
+    ``sampling``, ``reduce``) if the sample has no image. ``processor``: see clip_similarity. Six digits. Other items of
     a batch may change a value by 1e-4 in fp32, by 0.2 in bf16 and fp16; embeddings from a ledger, half floats, by 0.03.
     On photographs, decode="fast" changed it by at most 0.002 for a ViT-B-32 with random weights. If two labels are
     about equally likely, 0.01 of cosine is 0.25 of probability. Source: CLIP (Radford et al. 2021), section 3.1.
@@ -269,7 +281,7 @@ class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", 
         return tuple(text for each in self.labels.split(";") if (text := each.strip()))
 
     def _label_model(self) -> ClipLabels:
-        return self.tower(ClipLabels, labels=self._texts(), tokenizer=self.tokenizer)
+        return self.tower(ClipLabels, labels=self._texts(), tokenizer=self.processor)
 
     def models(self) -> tuple[Model, ...]:
         return self.main_model(), self._label_model()
@@ -292,7 +304,7 @@ class ZeroShot(ClipTextScore, name="zero_shot", low=0, high=1, subject="image", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS):
+class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SEEN_PIXELS, cpu_seconds=2):
     """Aesthetic rating of an image by a head on its CLIP embedding: about 1 to 10 for LAION's heads.
 
     ``head`` is a file, a state dict of torch or safetensors: one linear layer, or LAION's five (with or without ReLU
@@ -302,7 +314,7 @@ class Aesthetic(ClipScore, name="aesthetic", subject="image", scale_tolerance=SE
     value by 1e-3 in fp32, by 0.1 in bf16 and fp16; embeddings from a ledger, half floats, by 0.0005 times the length of
     the weights of a linear head. Source: LAION-Aesthetics V1 and V2 (improved-aesthetic-predictor). Data-Juicer's
     image_aesthetics_scores is a tenth of it for the predictors named shunk031/aesthetics-predictor, with
-    decode="exact".
+    processor="hf" and decode="exact": see clip_similarity.
     """
 
     head: str = ""

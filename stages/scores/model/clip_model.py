@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from wdsflow.memory.precision import UsedPrecision
 
-from .clip_tokens import LOCAL, By, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
+from .clip_tokens import LOCAL, Processor, TextTower, clip_item, full_name, known_context, must_tokenize, named, stacked
 from .model_score import Item, Loaded, Model, ModelFact, ModelSource, Output, local_path, source_of
 from .pictures import Geometry, area, joined
 
@@ -257,7 +257,7 @@ class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages
 class ClipText(ClipModel, kind="open_clip text", packages=(*ClipModel.packages, "transformers", "tokenizers")):
     """The text tower: from items of ``clip_item`` to embeddings, float32 of length 1. Decoders need not load OpenCLIP."""
 
-    tokenizer: By = "openclip"
+    tokenizer: Processor = "openclip"
 
     def load(self, device: str) -> Loaded:
         """Return the model, shared with the other tower. Raises ValueError if ``tokenizer`` does not fit it."""
@@ -292,7 +292,7 @@ class ClipLabels(ClipModel, kind="open_clip labels", packages=ClipText.packages)
     """
 
     labels: tuple[str, ...]
-    tokenizer: By = "openclip"
+    tokenizer: Processor = "openclip"
 
     def load(self, device: str) -> "tuple[Clip, Embeddings]":
         """Return the model, to keep it loaded, and embeddings. Raises ValueError if ``tokenizer`` does not fit it."""

@@ -141,17 +141,17 @@ def hf_tokenizer() -> "CLIPTokenizer":
 
     words = clip_words()
     if words is None:
-        raise ValueError("tokenizer='hf' needs the vocabulary in the package open_clip_torch")
+        raise ValueError("processor='hf' needs the vocabulary in the package open_clip_torch")
     numbers = dict(words.numbers)
     numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
     tokenizer: Any = CLIPTokenizer  # has incomplete types
     return tokenizer(vocab=numbers, merges=words.merges)
 
 
-By = Literal["openclip", "hf"]
+Processor = Literal["openclip", "hf"]
 
 
-def clip_item(model: str, text: str, by: By = "openclip") -> "str | Tokens":
+def clip_item(model: str, text: str, by: Processor = "openclip") -> "str | Tokens":
     """Return the input of the text tower: tokens without padding if a decoder can make them, otherwise the caption.
 
     Raises ScoreError "too-long".
@@ -165,12 +165,12 @@ def clip_item(model: str, text: str, by: By = "openclip") -> "str | Tokens":
     return np.array(tokens(tokenizable(text), context), np.int32)
 
 
-def must_tokenize(model: str, by: By) -> None:
+def must_tokenize(model: str, by: Processor) -> None:
     """Raise ValueError if ``by`` cannot tokenise the captions of a model."""
     if by == "hf":
         hf_tokenizer()
         if known_context(model) is None:
-            raise ValueError("tokenizer='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
+            raise ValueError("processor='hf' is for models with the vocabulary of OpenAI's CLIP; this one has another")
 
 
 @ModelFact

@@ -223,7 +223,9 @@ class TextFacts(NamedTuple):
 def text_facts(name: str) -> TextFacts:
     """Return the facts about a model's tokens."""
     tokenizer = tokenizer_of(name)
-    bounds = [tokenizer.model_max_length, getattr(config_of(name), "max_position_embeddings", None)]
+    # A model of pictures and texts, such as BLIP, has a configuration of its own for texts.
+    config = config_of(name).get_text_config()
+    bounds = [tokenizer.model_max_length, getattr(config, "max_position_embeddings", None)]
     bound = min((int(each) for each in bounds if each), default=None)
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     side = str(getattr(tokenizer, "truncation_side", "right"))

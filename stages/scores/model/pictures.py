@@ -19,8 +19,9 @@ from .model_score import Item, Model, ModelScore, Output, Request
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from PIL.Image import Image
 
-    from ...imaging.resample import Kernel
+    from ...imaging.resample import Box, Kernel
     from ..sample_view import View
 
     Pixels = NDArray[np.uint8]
@@ -29,6 +30,8 @@ Size = tuple[int, int]  # height, width
 Scale = Literal["fast", "exact"]
 Reduce = Literal["mean", "max", "min"]
 Flip = Literal["", "horizontal", "vertical", "both"]
+# A picture that is longer than so many crops is not resized as a whole: a line of pixels would take a GB.
+_MOST_CROPS = 64
 
 
 class PreparesPicture(Prepares, Protocol):
@@ -183,13 +186,15 @@ class Geometry:
     """Resize the whole picture, then crop its centre, or pad it with ``fill``, to ``size``.
 
     ``fit`` "short": the short side becomes that of ``size``, a square; "both": both sides do, without regard to the
-    aspect ratio; "cover": the smallest that covers ``size``; "within": the largest that fits into it.
+    aspect ratio; "cover": the smallest that covers ``size``; "within": the largest that fits into it. ``rounds_down``: half
+    of an odd margin is rounded down for the crop, as by the processors of transformers; torchvision rounds it to even.
     """
 
     size: Size
     fit: Literal["short", "both", "cover", "within"]
     kernel: "Kernel" = "bicubic"
     fill: int = 0
+    rounds_down: bool = False
 
     def resized(self, width: int, height: int) -> Size:
         """Return the (height, width) that a picture is resized to; a side of a very long one may become 0.
@@ -255,7 +260,10 @@ class Prepare:
         crop = min(size[0], geometry.size[0]), min(size[1], geometry.size[1])
         # Pillow's kernel, even if torch is installed: decoders need not load torch.
         image = Image.fromarray(np.ascontiguousarray(whole).view(np.ndarray))
-        resized = resize_with_pillow(image, box_of(whole), size, crop, geometry.kernel)
+        if geometry.rounds_down:
+            resized = self._cropped_like_hf(image, box_of(whole), size, crop)
+        else:
+            resized = resize_with_pillow(image, box_of(whole), size, crop, geometry.kernel)
         pixels = np.asarray(resized).transpose(2, 0, 1)
         if crop == geometry.size:
             return np.ascontiguousarray(pixels)
@@ -263,6 +271,18 @@ class Prepare:
         padded: Pixels = np.full((3, *geometry.size), geometry.fill, np.uint8)
         padded[:, top : top + crop[0], left : left + crop[1]] = pixels
         return padded
+
+    def _cropped_like_hf(self, image: "Image", box: "Box", size: Size, crop: Size) -> "Image":
+        """Resize and crop as the processors of transformers do."""
+        from ...imaging.resample import resize_with_pillow
+
+        kernel = self.geometry.kernel
+        top, left = (size[0] - crop[0]) // 2, (size[1] - crop[1]) // 2
+        if size[0] * size[1] > _MOST_CROPS * crop[0] * crop[1]:
+            return resize_with_pillow(image, box, size, crop, kernel, start=(top, left))
+        # To resize only the crop would save time, and change pixels by a level.
+        whole = resize_with_pillow(image, box, size, None, kernel)
+        return whole.crop((left, top, left + crop[1], top + crop[0]))
 
 
 _MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}  # EXIF's orientations

@@ -51,11 +51,17 @@ def _triangle(first: Point, second: Point, third: Point) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrScore(PictureScore, needs=("ocr",), packages=("torch", "easyocr"), ranges={"canvas": (32, 1 << 14)}):
+class OcrScore(
+    PictureScore,
+    needs=("ocr",),
+    packages=("torch", "easyocr"),
+    ranges={"canvas": (32, 1 << 14)},
+    cpu_seconds=6,
+):
     """A score of the text in a sample's images, or in frames of its videos if it has no image.
 
     Common settings: those of ``PictureScore``. ``canvas``: pixels of the longer side, at most; larger pictures are made
-    smaller first. ``weights``: the folder of EasyOCR's weights, "" for those of the extra ``ocr``.
+    smaller first. The time grows with the pixels: 10 seconds of a CPU core for a megapixel. ``weights``: the folder of EasyOCR's weights, "" for those of the extra ``ocr``.
     """
 
     canvas: int = 2560
@@ -111,7 +117,7 @@ def _lines(picture: Callable[[], Canvas], maps: Maps) -> list[Line]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance=Tolerance(0.04)):
+class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance=Tolerance(0.04), small_is_good=True):
     """Share of the image that text covers, from 0 to 1; for a video, the mean of its first, middle and last frame.
 
     Boxes of EasyOCR's detector at its default thresholds, cut at the edges. ``area``: "union", the area under any box
@@ -119,7 +125,8 @@ class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance
     image count, so the value may be above 1. ``reduce``: mean, max or min over a video's frames. ``decode`` "fast"
     decodes images of more than twice the canvas at a reduced scale, "exact" at their full size. Rounded to 6 places;
     other items of a batch change nothing on a CPU, and at most 0.002 on a GPU. Source: EasyOCR's CRAFT; Baek et al.,
-    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text.
+    2019. See ``frames``, ``sampling``, ``canvas``, ``weights`` in ocr_text. A megapixel takes about 10 seconds of a CPU
+    core; a smaller ``canvas`` takes less, and misses small text.
     """
 
     area: Literal["union", "sum"] = "union"
@@ -135,7 +142,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, kw_only=True)
 class OcrCaptionOverlap(
-    ReadScore, name="ocr_caption_overlap", low=0, high=1, subject="caption", optional=(*ReadScore.optional, "unicode")
+    ReadScore,
+    name="ocr_caption_overlap",
+    low=0,
+    high=1,
+    subject="caption",
+    optional=(*ReadScore.optional, "unicode"),
+    small_is_good=True,
 ):
     """Share of the caption's words that are written in the image, from 0 to 1: 1 teaches a model to read, not to see.
 

@@ -197,13 +197,14 @@ class ImageTextMatch(
     high=1,
     subject="caption",
     scale_tolerance=SEEN_PIXELS,
+    cpu_seconds=2,
 ):
     """Probability that caption and image match, by BLIP's image-text matching: from 0 to 1.
 
     One value for each caption. If a sample has several images, it is the mean over them, or by ``reduce`` the largest
     or the smallest; over frames of its videos (``frames``, ``sampling``) if it has no image. ``model`` is a
     BlipForImageTextRetrieval: a name in the hub, "name@revision" or a folder; ``flip`` mirrors images first. Captions
-    are cut after 512 tokens. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
+    are cut after 512 tokens, or at the length of the model. Six digits. Other items of a batch may change a value by 1e-5 in fp32, by 0.02 in bf16 and
     fp16. ``decode``: see classify. Source: BLIP (Li et al. 2022). Data-Juicer's image_text_matching_score,
     softmax(itm_score)[1], is the same number except for rounding, with decode="exact".
     """
@@ -247,7 +248,14 @@ PRESETS = {"nsfw": ("Falconsai/nsfw_image_detection", "1"), "watermark": ("amrul
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(TransformerScore, PictureScore, name="classify", subject="image", scale_tolerance=SEEN_PIXELS):
+class Classify(
+    TransformerScore,
+    PictureScore,
+    name="classify",
+    subject="image",
+    scale_tolerance=SEEN_PIXELS,
+    cpu_seconds=0.4,
+):
     """Probability of a label of an image, by any image classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision", a folder, or "nsfw" (Falconsai/nsfw_image_detection) or "watermark"
@@ -287,9 +295,13 @@ class Classify(TransformerScore, PictureScore, name="classify", subject="image",
     def settings(self) -> dict[str, object]:
         return {**super().settings(), "label": self._label()}
 
+    @property
+    def keeps_small(self) -> bool:
+        return self.model in PRESETS
+
 
 @dataclass(frozen=True, kw_only=True)
-class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
+class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cpu_seconds=0.05):
     """Probability of a label of a caption, by any text classifier of transformers: from 0 to 1.
 
     ``model`` is a name in the hub, "name@revision" or a folder; ``label`` a name or a number of one of its labels.
@@ -330,7 +342,9 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaptionPerplexity(TransformerScore, CaptionModelScore, name="caption_perplexity", low=1):
+class CaptionPerplexity(
+    TransformerScore, CaptionModelScore, name="caption_perplexity", low=1, small_is_good=True, cpu_seconds=0.1
+):
     """Perplexity of the caption under a causal language model: from 1 on; low for plain sentences, high for noise.
 
     The exponential of the mean negative log likelihood of its tokens, each given those before it. The first is given

@@ -1,5 +1,6 @@
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -145,6 +146,24 @@ def test_image_text_match_is_what_blip_and_its_processor_say(folders):
     for reduce, function in (("mean", np.mean), ("max", np.max), ("min", np.min)):
         score = made("image_text_match", model=folders["match"], caption="json:texts", reduce=reduce)
         assert compute(score, fields) == pytest.approx(list(function(table, axis=1)), abs=1e-3)
+
+
+def test_long_captions_are_cut_at_the_context_of_blips_text_model(folders, tmp_path):
+    import io
+
+    folder = shutil.copytree(folders["match"], tmp_path / "blip")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": 512}))
+    text = "a red cat on the blue mat " * 40
+    processor = transformers.BlipProcessor.from_pretrained(folder)
+    context = transformers.AutoConfig.from_pretrained(folder).text_config.max_position_embeddings
+    assert context < len(processor.tokenizer(text)["input_ids"]) < 512
+    # As Data-Juicer's image_text_matching_filter does.
+    images = Image.open(io.BytesIO(IMAGES[0]))
+    inputs = processor(images=images, text=text, return_tensors="pt", truncation=True, max_length=context)
+    expected = by_library("BlipForImageTextRetrieval", str(folder), **inputs).itm_score.softmax(-1)[0, 1]
+    found = compute(made("image_text_match", model=str(folder)), {"png": IMAGES[0], "txt": text.encode()})
+    assert found == pytest.approx(float(expected), abs=1e-3)
 
 
 def test_a_picture_is_decoded_once_for_several_captions(folders):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.shards.shard import Shard
-from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, number_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _BINS, _BAR = 12, 40  # lines of a histogram, characters of its longest bar
 _TOP = 10  # values that are shown of a truth value or text
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _SHARES = (0.3, 0.5, 0.7)
-_SMALL_IS_GOOD = frozenset(("rank_percent", "caption_count"))
 
 
 def score_lines(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, taken: set[str]) -> Iterator[str]:
@@ -30,7 +29,7 @@ def score_lines(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
     if without:
         yield f"  without: {', '.join(without)}"
     if column.several:
-        how = "; the smallest counts" if column.kind == "number" else ""
+        how = f"; the {'largest' if column.small else 'smallest'} counts" if column.kind == "number" else ""
         yield f"  {how_many(column.several, 'sample')} with several values{how}"
     if column.kind != "number":
         yield from _counts(column)
@@ -97,12 +96,8 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         return
     if column.where:
         yield f"  not computed for all samples; known with: {escape(column.where, 2_000)}"
-    if column.call.name in _SMALL_IS_GOOD:
-        yield "  small values are good here; to choose what to keep:"
-        yield f"  wdsflow report {quote_path(str(ledger))}"
-        return
     for number in column.round_thresholds():
-        yield f"  > {number_text(number)} keeps {_share(column.kept(number), column.samples)}"
+        yield f"  {column.comparison} {number_text(number)} keeps {_share(column.kept(number), column.samples)}"
     found = [(column.threshold_for(share), share) for share in _SHARES]
     if all(least is None for least, _ in found):
         yield "  no number divides these values" if column.known > 1 else "  a single value"

@@ -22,11 +22,12 @@ from wdsflow.filtering.ledger.ledger_row import (
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.evaluate_predicate import Run, runner
+from wdsflow.filtering.where.known_facts import score_of
 from wdsflow.filtering.where.predicate import parse, parse_score
 from wdsflow.filtering.where.tree import NameRef, Op
 from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
-from wdsflow.text.words import number_text, roundest
+from wdsflow.text.words import number_text, roundest, roundest_after
 
 from .program import program_of
 
@@ -45,11 +46,13 @@ class ScoreColumn:
     """The values of a score in all ledgers of a run.
 
     Numbers take up to 24 bytes of memory per sample; shards in which a key occurs more than once take their keys as
-    well. If a sample has several values, the smallest counts: ``score > x`` must hold for each.
+    well. A threshold keeps the larger numbers, ``score > x``, or the smaller ones, ``score < x``. If a sample has several
+    values, the smallest counts, or the largest: the comparison must hold for each.
 
     Attributes:
         call: the score.
         kind: "number", "boolean" or "text".
+        small: whether a threshold keeps the smaller numbers.
         samples: all samples of the shards.
         unreadable: samples that could not be read, or that a stage dropped: no predicate keeps them.
         missing: samples for which the score was not computed.
@@ -65,6 +68,7 @@ class ScoreColumn:
 
     call: Call
     kind: str
+    small: bool = False
     samples: int = 0
     unreadable: int = 0
     missing: int = 0
@@ -81,23 +85,32 @@ class ScoreColumn:
         """The number of samples with a value."""
         return self.samples - self.unreadable - self.missing - self.failed.total()
 
-    def kept(self, least: float) -> int:
-        """Return the number of samples that ``wdsflow cut --where`` keeps with ``predicate(least)``."""
+    def kept(self, bound: float) -> int:
+        """Return the number of samples that ``wdsflow cut --where`` keeps with ``predicate(bound)``."""
         import numpy as np
 
         assert self.eligible is not None
-        kept = len(self.eligible) - int(np.searchsorted(self.eligible, least, "right"))
-        return kept - sum(_parted(keys, values > least) for keys, values in self.twins)
+        if self.small:
+            kept = int(np.searchsorted(self.eligible, bound, "left"))
+            return kept - sum(_parted(keys, values < bound) for keys, values in self.twins)
+        kept = len(self.eligible) - int(np.searchsorted(self.eligible, bound, "right"))
+        return kept - sum(_parted(keys, values > bound) for keys, values in self.twins)
 
-    def predicate(self, least: float) -> str:
-        """Return the predicate that keeps the values above a number."""
-        own = f"{self.call} > {number_text(least)}"
+    @property
+    def comparison(self) -> str:
+        """The operator between the score and a threshold."""
+        return "<" if self.small else ">"
+
+    def predicate(self, bound: float) -> str:
+        """Return the predicate that keeps the values on the good side of a number."""
+        own = f"{self.call} {self.comparison} {number_text(bound)}"
         return str(parse(f"({self.where}) and {own}", all_scores())) if self.where else own
 
     def round_thresholds(self) -> list[float]:
         """Return round numbers near the deciles, without those that keep nothing."""
+        nearest = roundest_after if self.small else roundest
         found = (
-            roundest(low, high)
+            nearest(low, high)
             for share in range(10, 100, 10)
             if (low := self.quantile((share - 5) / 100)) < (high := self.quantile((share + 5) / 100))
         )
@@ -110,7 +123,8 @@ class ScoreColumn:
             return None
         wanted, *ends = self._equals(share)
         first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
-        found = roundest(float(values[first - 1]), float(values[first]))
+        nearest = roundest_after if self.small else roundest
+        found = nearest(float(values[first - 1]), float(values[first]))
         return found if math.isfinite(found) else None  # a predicate cannot express infinity
 
     def equals(self, share: float) -> tuple[float, int] | None:
@@ -131,7 +145,10 @@ class ScoreColumn:
         values = self.eligible
         assert values is not None
         wanted = len(values) - share * self.samples
-        place = values[min(max(round(wanted), 0), len(values) - 1)]
+        index = min(max(round(wanted), 0), len(values) - 1)
+        if self.small:
+            wanted, index = share * self.samples, len(values) - 1 - index
+        place = values[index]
         left, right = (int(np.searchsorted(values, place, side)) for side in ("left", "right"))
         return wanted, left, right
 
@@ -173,7 +190,7 @@ class LedgerScores:
 
     def column(self, call: Call) -> ScoreColumn:
         """Read all values of a score, one shard after the other. Raises LedgerError."""
-        column = ScoreColumn(call, self.calls[call])
+        column = ScoreColumn(call, self.calls[call], _keeps_small(call))
         parts = [_read(column, self._path(record)) for record in self.records]
         if column.kind == "number":
             column.numbers = column.eligible = _sorted(parts)
@@ -206,7 +223,7 @@ class LedgerScores:
         return None
 
     def _decides(self, where: str, column: ScoreColumn) -> bool:
-        column_of_one = ScoreColumn(column.call, column.kind, where=where)
+        column_of_one = ScoreColumn(column.call, column.kind, column.small, where=where)
         try:
             for record in self.records:
                 _eligible(column_of_one, self._path(record))
@@ -228,7 +245,7 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     column.samples += len(rows)
     for place, row in enumerate(rows):
         value = row.values.get(column.call, PENDING)
-        found = value if column.kind != "number" else _smallest(column.call)(row.values)
+        found = value if column.kind != "number" else _worst(column.call, column.small)(row.values)
         if row.trouble:
             column.unreadable += 1
             continue
@@ -247,9 +264,17 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
 
 
 @lru_cache(maxsize=4)
-def _smallest(call: Call) -> Run:
-    """Return the function from the values of a sample to its smallest value, or Unknown."""
-    return runner(Op("min", (NameRef(call, "number"),), "number"))
+def _worst(call: Call, small: bool) -> Run:
+    """Return the function from the values of a sample to the one that a threshold looks at, or Unknown."""
+    return runner(Op("max" if small else "min", (NameRef(call, "number"),), "number"))
+
+
+def _keeps_small(call: Call) -> bool:
+    """Return whether a threshold usually keeps the smaller numbers of a score; False for one that is not known here."""
+    try:
+        return score_of(call, "fp32").keeps_small
+    except (KeyError, ValueError):  # a custom score that is not installed, or a file that is elsewhere
+        return False
 
 
 def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
@@ -262,7 +287,7 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     for place, row in enumerate(rows):
         program.decide(row)
         if row.outcome == "kept":
-            found = _smallest(column.call)(row.values)
+            found = _worst(column.call, column.small)(row.values)
             if found is PENDING:
                 raise MissingScore(
                     str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"

@@ -36,6 +36,7 @@ class RankPercent(DatasetScore):
 
     name: ClassVar[str] = "rank_percent"
     tier: ClassVar[Tier] = "header"
+    small_is_good: ClassVar[bool] = True
     unit: ClassVar[str] = "%"
     low: ClassVar[float | None] = 0
     high: ClassVar[float | None] = 100
