@@ -10,6 +10,7 @@ from PIL import Image
 from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from wdsflow.pages.shown_samples import SampleView, image_field, samples_around, samples_at, samples_of, thumbnail, view
+from wdsflow.shards.source.base import named
 
 
 @pytest.fixture
@@ -51,14 +52,15 @@ def test_a_view_has_picture_or_trouble_and_texts_of_500_characters(shard: str) -
 
 def test_samples_are_found_by_the_offsets_of_their_members(shard: str) -> None:
     starts = [min(row[3] for row in sample.rows.values()) for sample in samples_of(shard)]
-    at = [(start, sample.key, [*sample.rows]) for start, sample in samples_at(shard, [starts[3], starts[0]])]
+    at = [(start, sample.key, [*sample.rows]) for start, sample in samples_at(named(shard), [starts[3], starts[0]])]
     assert at == [(starts[0], "a", ["jpg", "txt", "json"]), (starts[3], "c", ["cls"])]
     inside = next(samples_of(shard)).rows["txt"][3]
     around = [
-        (offset, sample.key, len(sample.rows)) for offset, sample in samples_around(shard, [starts[4], inside, 0])
+        (offset, sample.key, len(sample.rows))
+        for offset, sample in samples_around(named(shard), [starts[4], inside, 0])
     ]
     assert around == [(0, "a", 3), (inside, "a", 3), (starts[4], "a", 1)]
-    assert list(samples_at(f"{shard}.none", [0])) == list(samples_around(f"{shard}.none", [0])) == []
+    assert list(samples_at(named(f"{shard}.none"), [0])) == list(samples_around(named(f"{shard}.none"), [0])) == []
 
 
 def test_a_thumbnail_has_at_most_128_pixels_a_side() -> None:

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
+from wdsflow.shards.source.base import shown_url
+
 from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
@@ -175,7 +177,7 @@ class ReportedRun(TraceRun):
         if len(self.chain.steps) == 1 and seen.kind != "batch":
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
-            self.enters(item["__key__"], str(item.get("__url__", "")))
+            self.enters(item["__key__"], shown_url(str(item.get("__url__", ""))))
         if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
             self._follow(index, key)
         sample = self._in_hand.pop(index, None)
@@ -222,7 +224,7 @@ class ReportedRun(TraceRun):
         keys = keys_in(item, self.request.keys)
         shard = item.get("__url__", "") if isinstance(item, dict) else ""
         for key in keys:
-            self._delivered.add(key, shard if isinstance(shard, str) else "")
+            self._delivered.add(key, shown_url(shard) if isinstance(shard, str) else "")
         if not keys:
             self.without_key += 1
             self.perhaps_batches += may_be_batch(item)

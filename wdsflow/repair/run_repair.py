@@ -55,7 +55,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
     edits = _edits(caption, options.rename or {}, options.drop_fields, drop_bad=options.drop_bad)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
-    found = expand_existing(urls)
+    found = expand_existing(urls, allow_pipe=options.allow_pipe)
     work = list(_jobs(found, folder, write=not options.dry_run, allow_pipe=options.allow_pipe))
     report, repair = RepairReport([], options.dry_run, edits.options()), partial(repair_shard, edits)
     if options.dry_run:
