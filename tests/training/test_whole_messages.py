@@ -94,13 +94,13 @@ STALLS = {
         "tally": losses(9),
         "waited": 60.0,
         "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
-        "reading": [Reading("/data/1.tar", 62.0, 0, ""), Reading("/data/2.tar", 63.0, 1200, "last")],
+        "reading": [Reading(named("/data/1.tar"), 62.0, 0, ""), Reading(named("/data/2.tar"), 63.0, 1200, "last")],
     },
     "nine hang": {
         "tally": losses(9),
         "waited": 60.0,
         "busy": [busy(number, 60.0 + number, "a", stack=STACK if number == 1 else ()) for number in range(4)],
-        "reading": [Reading(f"pipe:cat {number}", 1000.0, 1, "k") for number in range(5)],
+        "reading": [Reading(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)],
     },
     "a decoder is stopped": {
         "tally": losses(9),
