@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wdsflow.scan.evidence import Evidence, FieldCount, Gap, ShardEvidence
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.forecast.forecast import Forecast, Starved
@@ -37,7 +38,7 @@ class Numbers:
 
 def shard(url: str = "shards/0000.tar", samples: int = 10, **facts: Any) -> ShardEvidence:
     return ShardEvidence(
-        url=url,
+        url=named(url),
         size=10_240,
         members=2 * samples,
         samples=samples,

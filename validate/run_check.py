@@ -16,8 +16,9 @@ from wdsflow.readers.open_clip.startup import read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, Level, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
 from wdsflow.text.options import keywords
+from wdsflow.text.secrets import redact
 from wdsflow.version import __version__
 
 from .advice.advice import advise, read_on
@@ -57,8 +58,11 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     if options.samples is not None and (options.pipeline is None or options.check or options.level == "full"):
         raise ValueError("samples limits how much of a pipeline is run: name one, without check and without level full")
     arguments, world_size, ignore = options.arguments, options.world_size, options.ignore or {}
-    written = tuple(map(str, [urls] if isinstance(urls, str | Path) else urls))
-    expansion = expand(written)
+    given = [
+        each if isinstance(each, str) else str(each) for each in ([urls] if isinstance(urls, str | Path) else urls)
+    ]
+    expansion = expand(given, allow_pipe=options.allow_pipe)
+    written = tuple(map(redact, given))
     check_codes(options.select, ignore)
     parsed, readers = _readers(options.readers, arguments, world_size)
     level = level_for(options, expansion.urls)
@@ -174,10 +178,13 @@ def _scan_validation(
     """Scan the shards of ``--val-data``; None if none can be found."""
     if not parsed.val_data:
         return None
-    if parsed.val_data in (parsed.train_data, "::".join(urls)):
+    if parsed.val_data == parsed.train_data or redact(parsed.val_data) == "::".join(urls):
         return evidence
     try:
-        return Evidence(options.level, scan(expand([parsed.val_data]).urls, options))
+        found = expand([parsed.val_data], allow_pipe=options.allow_pipe).urls
+        return Evidence(options.level, scan(found, options))
+    except PipeNotAllowed:
+        raise
     except NoShards:
         return None  # the forecast reports this itself
 

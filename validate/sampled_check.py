@@ -94,7 +94,7 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
         raise WrongSampling(
             "a check of random samples needs --confidence from 50% to below 100%, and --max-loss above 0"
         )
-    found = expand_existing(urls)
+    found = expand_existing(urls, allow_pipe=True)
     if any(url.is_pipe for url in found):
         raise WrongSampling(
             "random samples cannot be taken from the output of a command: name the shards as files or urls"

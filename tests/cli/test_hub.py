@@ -69,16 +69,18 @@ def test_patterns_become_urls_of_one_commit_by_one_listing(hub):
     commit = server.repositories["datasets/org/set"].branches["main"]
     shards = [f"{SET}@{commit}/set/0000{number}.tar" for number in range(3)]
     for pattern in ("{00000..00002}.tar", "*.tar", "", "0000[0-2].tar"):
-        assert expand(f"{SET}/set/{pattern}").urls == shards
-        assert expand(f"{SET}@main/set/{pattern}").urls == shards
+        assert expand(f"{SET}/set/{pattern}", allow_pipe=True).urls == shards
+        assert expand(f"{SET}@main/set/{pattern}", allow_pipe=True).urls == shards
     clear(server)
-    assert expand(f"{SET}@{commit}/set/{{00000..00002}}.tar").urls == shards
+    assert expand(f"{SET}@{commit}/set/{{00000..00002}}.tar", allow_pipe=True).urls == shards
     assert not server.log.asked
     assert compact(shards * 2, most=2) == [f"{SET}@{commit}/set/{{00000..00002}}.tar"] * 2
-    assert expand("hf://buckets/org/bucket/set/").urls == [f"hf://buckets/org/bucket/set/0000{n}.tar" for n in range(3)]
+    assert expand("hf://buckets/org/bucket/set/", allow_pipe=True).urls == [
+        f"hf://buckets/org/bucket/set/0000{n}.tar" for n in range(3)
+    ]
     for nothing in (f"{SET}/none/*.tar", SET, "hf://buckets/org/bucket/none/"):
         with pytest.raises(NoShards) as caught:
-            expand(nothing)
+            expand(nothing, allow_pipe=True)
         assert caught.value.hint
 
 
@@ -109,14 +111,14 @@ def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):
 def test_a_commit_that_comes_later_changes_nothing_that_is_read(hub):
     server, files = hub[1:]
     first = server.commit("datasets/org/moving", {"a.tar": files["set/00000.tar"]})
-    [url] = expand("hf://datasets/org/moving/*.tar").urls
+    [url] = expand("hf://datasets/org/moving/*.tar", allow_pipe=True).urls
     server.commit("datasets/org/moving", {"a.tar": files["set/00001.tar"]})
     assert first in url
-    assert expand("hf://datasets/org/moving/a.tar").urls == [url]
+    assert expand("hf://datasets/org/moving/a.tar", allow_pipe=True).urls == [url]
     with open_source(named(url)) as source:
         assert source.read_at(0, 1 << 20) == files["set/00000.tar"]
     forget()
-    assert expand("hf://datasets/org/moving/a.tar").urls != [url]
+    assert expand("hf://datasets/org/moving/a.tar", allow_pipe=True).urls != [url]
 
 
 def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_expired(hub, monkeypatch):
@@ -124,7 +126,7 @@ def test_a_shard_costs_one_request_to_the_hub_and_another_when_its_address_has_e
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     data = bytes(range(256)) * 40_000
     server.commit("datasets/org/large", {"a.tar": data}, who="readers")
-    [url] = expand("hf://datasets/org/large/a.tar").urls
+    [url] = expand("hf://datasets/org/large/a.tar", allow_pipe=True).urls
     seen, expired = [], []
     clear(server)
 
@@ -195,13 +197,13 @@ def test_a_refusal_says_why_and_what_to_do(hub, monkeypatch, url, token, kind, t
     assert "\n" not in str(caught.value)
     if "/gated/" not in url and "none.tar" not in url:  # their names may be listed
         with pytest.raises(NoShards) as refused:
-            expand(f"{url.rpartition('/')[0]}/")
+            expand(f"{url.rpartition('/')[0]}/", allow_pipe=True)
         assert "no shards match" in str(refused.value)
 
 
 def test_a_private_set_is_read_with_a_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    [first, *_] = expand("hf://datasets/org/private/set/*.tar").urls
+    [first, *_] = expand("hf://datasets/org/private/set/*.tar", allow_pipe=True).urls
     with open_source(named(first)) as source:
         assert source.read_at(0, 1 << 20) == hub[2]["set/00000.tar"]
 
@@ -261,7 +263,7 @@ def test_a_hub_out_of_reach_is_named(hub, monkeypatch):
         with pytest.raises(SourceError, match=r"the hub cannot be reached .*HF_ENDPOINT"):
             ask(named(f"{SET}/set/00000.tar"))
     with pytest.raises(NoShards) as caught:
-        expand(f"{SET}/set/*.tar")
+        expand(f"{SET}/set/*.tar", allow_pipe=True)
     assert "the hub cannot be reached" in caught.value.hint
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(SourceError, match=r"HF_HUB_OFFLINE is set: unset HF_HUB_OFFLINE$"):

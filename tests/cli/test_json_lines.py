@@ -59,14 +59,14 @@ def test_however_they_are_named(pattern: str, here: Path):
     (here / "a[b].jsonl").write_bytes(LINES)
     (here / "c.jsonl").write_bytes(LINES)
     with pytest.raises(JsonLinesGiven):
-        expand([pattern])
+        expand([pattern], allow_pipe=True)
 
 
 def test_packed_and_remote_ones_too(here: Path):
     (here / "a.jsonl.gz").write_bytes(gzip.compress(LINES))
     for url in ("a.jsonl.gz", "s3://bucket/a.JSONL.zst", "https://host/a.jsonl?download=true"):
         with pytest.raises(JsonLinesGiven) as refused:
-            expand([url])
+            expand([url], allow_pipe=True)
         assert f"wdsflow pack {shlex.quote(url)} -o shards" in refused.value.hint
 
 
@@ -74,7 +74,7 @@ def test_other_files_are_left_to_the_commands(here: Path):
     (here / "folder.jsonl").mkdir()
     (here / "folder.jsonl" / "0.tar").touch()
     for url in ("none.jsonl", "pipe:cat a.jsonl", "a.jsonl.tar", "https://host/a.tar?name=a.jsonl"):
-        assert expand([url]).urls == [url]
-    assert expand(["folder.jsonl"]).urls == ["folder.jsonl/0.tar"]
+        assert expand([url], allow_pipe=True).urls == [url]
+    assert expand(["folder.jsonl"], allow_pipe=True).urls == ["folder.jsonl/0.tar"]
     with pytest.raises(NoShards, match="no shards match"):
-        expand(["none/*.jsonl"])
+        expand(["none/*.jsonl"], allow_pipe=True)

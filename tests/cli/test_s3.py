@@ -67,13 +67,13 @@ def _text(number):
 def test_braces_globs_and_folders_are_lists_of_shards(s3):
     shards = [f"s3://bucket/set/0000{number}.tar" for number in range(3)]
     for pattern in (SET, "s3://bucket/set/*.tar", "s3://bucket/set/", "s3://bucket/s*/0000[0-2].tar"):
-        assert expand(pattern).urls == shards
+        assert expand(pattern, allow_pipe=True).urls == shards
 
 
 @pytest.mark.parametrize("pattern", ["s3://bucket/none/*.tar", "s3://nowhere/*.tar", "s3://bucket/none/"])
 def test_a_glob_that_matches_nothing_says_so(s3, pattern):
     with pytest.raises(NoShards) as caught:
-        expand(pattern)
+        expand(pattern, allow_pipe=True)
     assert caught.value.hint
 
 
@@ -163,7 +163,7 @@ def test_an_object_that_was_replaced_after_its_folder_was_listed_is_read_as_it_i
     old = (s3[0] / "large.tar").read_bytes()
     for data in (old, old[::-1], old[:1_000_000]):
         put(s3[1].port, "bucket/again/changing.tar", data)
-        [url] = expand("s3://bucket/again/*.tar").urls
+        [url] = expand("s3://bucket/again/*.tar", allow_pipe=True).urls
         put(s3[1].port, "bucket/again/changing.tar", data[1:])
         with open_source(named(url)) as source:
             assert (source.size, source.read_at(0, 1000)) == (len(data) - 1, data[1:1001])

@@ -136,15 +136,15 @@ def test_what_is_advised_starts_as_many_ranks_as_there_are(tmp_path, capsys, mon
 
 @needs_openclip
 def test_a_shard_that_gives_nothing_ends_the_look_at_shards():
-    words = ["--stall-after", "1", "--", "--train-data", "pipe:sleep 600", "--workers", "1"]
+    words = ["--allow-pipe", "--stall-after", "1", "--", "--train-data", "pipe:sleep 600", "--workers", "1"]
     program = [sys.executable, "-m", "wdsflow", "train", *words]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     what, fix, blind, longer = done.stderr.splitlines()
     assert what == "wdsflow: preflight: 0 of 1 shards were read, then nothing came for 1 s"
     assert fix == "To fix it:"
-    assert "wdsflow train --no-preflight --stall-after 1 -- " in blind
-    assert "wdsflow train --stall-after 10 -- " in longer
+    assert "wdsflow train --no-preflight --stall-after 1 --allow-pipe -- " in blind
+    assert "wdsflow train --stall-after 10 --allow-pipe -- " in longer
 
 
 @needs_openclip

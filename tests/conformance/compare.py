@@ -16,6 +16,7 @@ from tests.conformance.indexed import INDEXED, clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
 from tests.forked import Program
 from wdsflow.readers import READERS, Options, scan_options
+from wdsflow.shards.source.base import named
 
 _SCRIPT = Path(__file__).with_name("readers.py")
 
@@ -189,7 +190,7 @@ def compare(real_reader: RealReader, reader: str, seeds: Iterable[int], folder: 
         write_index(reader, home)
         options = options_for(reader, seed, len(made.shards))
         asker = READERS[reader](options)
-        prediction = predict(scan_all(made.urls, scan_options("full", [asker], made.urls)), asker)
+        prediction = predict(scan_all(made.urls, scan_options("full", [asker], list(map(named, made.urls)))), asker)
         real = real_reader.read(made.urls, options)
         differences = tuple(_differences(reader, prediction, real))
         yield Comparison(made, options, prediction, real, differences)

@@ -22,6 +22,7 @@ from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
+from wdsflow.shards.source.base import named
 
 
 def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path) -> None:
@@ -33,7 +34,7 @@ def test_no_more_tasks_are_taken_than_are_worth_having_under_way(tmp_path: Path)
         for number in range(20):
             taken.append(number)
             assert len(taken) - len(answered) <= 5
-            yield ScanTask(number, f"{source}/00000.tar", ScanOptions())
+            yield ScanTask(number, named(f"{source}/00000.tar"), ScanOptions())
 
     for task, answer in work_on(LocalEngine(scan_task, 2), tasks()):
         answered.append(task.number)
@@ -48,7 +49,7 @@ def test_workers_find_the_modules_of_this_process_and_commands_get_no_path_of_ou
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    task = ScanTask(0, "a.tar", ScanOptions())
+    task = ScanTask(0, named("a.tar"), ScanOptions())
     assert list(work_on(LocalEngine(import_module("beside").path, 1), [task])) == [(task, "none")]
 
 
@@ -59,7 +60,7 @@ def test_all_that_a_worker_started_ends_with_it_in_whatever_session(tmp_path: Pa
         "def start(task, mark): return subprocess.Popen(['sleep', '600'], start_new_session=True).pid\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    task = ScanTask(0, "a.tar", ScanOptions())
+    task = ScanTask(0, named("a.tar"), ScanOptions())
     ((_, left),) = work_on(LocalEngine(import_module("leaving").start, 1), [task])
     assert not psutil.pid_exists(left)
 
@@ -69,7 +70,7 @@ def test_a_machine_with_other_libraries_ends_the_run(tmp_path: Path, workers: in
     source = write_shards(tmp_path / "in", shards=1, samples=1)
     expected = {"width": {"name": "width", "versions": {"pillow": "0.1"}}}
     recipe = Recipe(where="width > 0")
-    task = ShardTask(0, f"{source}/00000.tar", "0.tar", recipe, Layout(tmp_path), about={"identities": expected})
+    task = ShardTask(0, named(f"{source}/00000.tar"), "0.tar", recipe, Layout(tmp_path), about={"identities": expected})
     engine: Any = LocalEngine(run_shard, workers) if workers else OwnProcess(run_shard)
     with pytest.raises(EngineError, match="would compute other values"):
         list(work_on(engine, [task]))

@@ -29,6 +29,7 @@ from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shar
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
+from wdsflow.shards.source.base import named
 from wdsflow.text.install import install_extras
 from wdsflow.validate.run_check import check
 
@@ -329,7 +330,7 @@ def test_validation_finds_what_one_process_finds(tmp_path: Path, cluster: Cluste
 
 @pytest.mark.deep
 def test_a_node_without_the_shards_ends_the_run_with_its_name(cluster: Cluster):
-    task = ScanTask(0, "/nowhere/a.tar", ScanOptions())
+    task = ScanTask(0, named("/nowhere/a.tar"), ScanOptions())
     with connected(cluster.address) as start:
         for site, why in (
             (Site(sees=("/nowhere/a.tar",)), "does not see /nowhere"),

@@ -92,7 +92,7 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         (("measure", "bad/page.tar", "-o", "out", "--scores", "duplicate"), "here/bad/page.tar: not a tar: looks like HTML page\n"),
         (("filter", "bad/nothing.tar", "-o", "out", *LARGE), "here/bad/nothing.tar: empty file\n"),
         (("filter", "bad/fifo.tar", "-o", "out", *LARGE), "here/bad/fifo.tar: is not a regular file\n"),
-        (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), "pipe: urls run shell commands"),
+        (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), "pipe:cat in/00000.tar would run a shell command"),
         (("filter", "pipe:exit 3", "-o", "out", *LARGE, "--allow-pipe"), "nothing could be filtered: pipe:exit 3: "),
         (("filter", "nope://x/0.tar", "-o", "out", *LARGE), "nothing could be filtered: nope://x/0.tar: "),
         # What is asked for.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wdsflow.readers import Reader
 from wdsflow.scan.evidence import Evidence, Part, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.verdict import judge
 
@@ -47,7 +48,7 @@ def shard(samples: Sequence[str], stop: Stop | None = None, url: str = "a.tar") 
         item.__class__(item.shape, counts[item.shape], item.key, item.offset, item.before) for item in inner
     )
     return ShardEvidence(
-        url,
+        named(url),
         samples=len(runs),
         stop=stop or Stop(),
         runs=Runs(runs[0] if runs else None, counted, runs[-1] if len(runs) > 1 else None),

@@ -13,6 +13,7 @@ import zstandard
 from tests.conformance.predict import predict, scan_all
 from tests.shards.archives import JPEG, tar_bytes
 from wdsflow.readers import READERS, Options, scan_options
+from wdsflow.shards.source.base import named
 
 pa = pytest.importorskip("pyarrow")
 ray = pytest.importorskip("ray.data._internal.datasource.webdataset_datasource")
@@ -67,7 +68,9 @@ def test_what_ray_makes_of_a_compressed_shard_is_foretold(kind, tmp_path: Path):
             "."
         )
         path.write_bytes(hurt(r, kind))
-        predicted = predict(scan_all([str(path)], scan_options("names", [reader], [str(path)])), reader)
+        predicted = predict(
+            scan_all([str(path)], scan_options("names", [reader], list(map(named, [str(path)])))), reader
+        )
         funnel = predicted.verdict.funnel
         members = by_ray(path)
         assert predicted.error == (members is None), (seed, predicted.verdict)

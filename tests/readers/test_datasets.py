@@ -10,6 +10,7 @@ from wdsflow.readers.base import USABLE, Fate
 from wdsflow.readers.datasets import _first_shapes
 from wdsflow.scan.content.fitting import Columns
 from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Tally
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 
 CUT = Stop("error")
@@ -64,7 +65,7 @@ def test_the_first_five_samples_of_datasets_must_agree(samples: list[str], expec
 
 
 def test_datasets_raises_at_once_for_a_shard_that_is_missing_anywhere() -> None:
-    missing = ShardEvidence("b.tar", error="missing", stop=Stop("unreadable"))
+    missing = ShardEvidence(named("b.tar"), error="missing", stop=Stop("unreadable"))
 
     assert verdict(Datasets(), shard(["jpg txt"]), missing) == ("crashes", 0, ["unreadable-shard"])
     assert Datasets().at_start([shard(["jpg txt"]), missing]) == Fate("crash", "group", "unreadable-shard")

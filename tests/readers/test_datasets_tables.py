@@ -10,6 +10,7 @@ from tests.validate.rules.build import Members, jpeg, pairs, samples, tar
 from wdsflow.readers import Datasets, DatasetsTables, scan_options
 from wdsflow.readers.datasets import first_columns
 from wdsflow.scan.evidence import Tally
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
@@ -110,6 +111,6 @@ def test_only_this_reader_has_every_value_tried_with_arrow(tmp_path: Path) -> No
     (tmp_path / "0.tar").write_bytes(tar(pairs(3, json=b'{"n": 1}')))
     url = str(tmp_path / "0.tar")
 
-    assert scan_options("full", [Datasets()], [url]).columns == first_columns(url)
-    assert not first_columns(url).types
-    assert list(scan_options("full", [Datasets(), DatasetsTables()], [url]).columns.types) == ["json"]  # type: ignore[union-attr]
+    assert scan_options("full", [Datasets()], list(map(named, [url]))).columns == first_columns(named(url))
+    assert not first_columns(named(url)).types
+    assert list(scan_options("full", [Datasets(), DatasetsTables()], list(map(named, [url]))).columns.types) == ["json"]  # type: ignore[union-attr]

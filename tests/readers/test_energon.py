@@ -84,7 +84,7 @@ def judged(*shards: ShardEvidence) -> Verdict:
 
 def spanned(keys: range, folder: str = "") -> ShardEvidence:
     return ShardEvidence(
-        f"{folder}{keys[0]}.tar", key_sketch=tuple(keys)[:64], key_span=(f"{keys[0]:05d}", f"{keys[-1]:05d}")
+        named(f"{folder}{keys[0]}.tar"), key_sketch=tuple(keys)[:64], key_span=(f"{keys[0]:05d}", f"{keys[-1]:05d}")
     )
 
 
@@ -105,7 +105,7 @@ def test_shards_share_keys_or_not_or_it_is_not_known() -> None:
 
 
 def hashed(number: int, hashes: range, junk: range = range(0)) -> ShardEvidence:
-    return ShardEvidence(f"d/{number}.tar", key_sketch=tuple(hashes), junk_sketch=tuple(junk))
+    return ShardEvidence(named(f"d/{number}.tar"), key_sketch=tuple(hashes), junk_sketch=tuple(junk))
 
 
 def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None:
@@ -124,7 +124,7 @@ def test_equal_hashes_are_equal_keys_if_they_are_many_or_all_are_known() -> None
 
 def ended(head: str, tail: str | None) -> ShardEvidence:
     runs = Runs(Run(head, 0, ()), (), None if tail is None else Run(tail, 512, ()))
-    return ShardEvidence(f"{head}{tail}.tar", runs=runs)
+    return ShardEvidence(named(f"{head}{tail}.tar"), runs=runs)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,18 @@ def ended(head: str, tail: str | None) -> ShardEvidence:
 def test_shards_meet_where_one_ends_with_the_key_with_which_another_begins(
     shards: list[tuple[str, str | None]], number: int
 ) -> None:
-    assert meetings([*(ended(*each) for each in shards), ShardEvidence("empty.tar")]) == number
+    assert meetings([*(ended(*each) for each in shards), ShardEvidence(named("empty.tar"))]) == number
 
 
 def test_a_key_that_comes_again_is_that_of_two_samples() -> None:
-    assert twice_in(ShardEvidence("a.tar")) is None
+    assert twice_in(ShardEvidence(named("a.tar"))) is None
     assert (
-        twice_in(ShardEvidence("a.tar", tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")})) == "y"
+        twice_in(ShardEvidence(named("a.tar"), tallies={"key.again": Tally(0, "x"), "key.again-twin": Tally(2, "y")}))
+        == "y"
     )
     assert (
-        twice_in(ShardEvidence("a.tar", tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")})) == "x"
+        twice_in(ShardEvidence(named("a.tar"), tallies={"key.again": Tally(1, "x"), "key.again-twin": Tally(2, "y")}))
+        == "x"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.validate.rules.build import Members, jpeg, pairs, tar, words
 from wdsflow.readers.datasets import first_columns
+from wdsflow.shards.source.base import named
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Verdict
 
@@ -93,7 +94,7 @@ def test_only_the_first_samples_are_read_for_the_columns(tmp_path: Path) -> None
     rest = [("9.json", words({"b": 1})), ("__meta__.json", b"{}"), (".hidden.json", b"{}")]
     shard.write_bytes(tar([*rest[1:], *pairs(5, json=words({"a": 1})), *rest]))
 
-    columns = first_columns(str(shard))
+    columns = first_columns(named(str(shard)))
 
     assert columns.kinds["json"].names == ("a",)
-    assert first_columns(str(tmp_path / "missing.tar")).unknown
+    assert first_columns(named(str(tmp_path / "missing.tar"))).unknown

@@ -6,6 +6,7 @@ import pytest
 
 from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.startup import read_sidecars
+from wdsflow.shards.shard import Shard
 
 
 def found(folder, evidence):
@@ -100,5 +101,5 @@ def test_names_from_sidecars_are_escaped(tmp_path):
 
 def test_urls_that_are_no_files_have_no_sidecars(evidence):
     for shard in evidence.shards:
-        shard.url = "https://example.org/" + shard.url
+        shard.url = Shard.url("https://example.org/" + shard.url)
     assert found(None, evidence).folders == {}

@@ -9,6 +9,7 @@ from tests.validate.openclip import plain, write
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import openclip_urls, read_sidecars, start
 from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.shards.source.base import named
 
 SHARDS = 4
 
@@ -134,6 +135,8 @@ def test_a_crash_says_what_it_is_about_whatever_shards_are_called(tmp_path, chan
     if sizes:
         (tmp_path / "sizes.json").write_text(json.dumps(sizes))
     command = replace(Arguments(train_data=str(shard), dataset_type="webdataset", workers=1, batch_size=1), **changed)
-    found = start(command, [str(shard)], read_sidecars([str(shard)], Evidence("names", [ShardEvidence(str(shard))])))
+    found = start(
+        command, [str(shard)], read_sidecars([str(shard)], Evidence("names", [ShardEvidence(named(str(shard)))]))
+    )
     assert found.crash is not None
     assert found.crash_kind == kind

@@ -19,6 +19,7 @@ from tests.shards.archives import JPEG, Entry, folder, link, names, read_tar, ta
 from wdsflow.repair.repair_report import RepairReport
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.shard_names import output_names
+from wdsflow.shards.urls import PipeNotAllowed
 
 
 def fixed(tmp_path: Path, entries: Any, **options: Any) -> tuple[list[Entry], RepairReport]:
@@ -330,8 +331,8 @@ def test_a_cut_compressed_shard_is_kept_as_far_as_it_goes(tmp_path: Path):
 def test_the_output_of_a_command_is_repaired_only_where_allowed(tmp_path: Path):
     write_tar(tmp_path / "0.tar", samples("a"))
     url = f"pipe:cat {tmp_path / '0.tar'}"
-    refused = repair_shards(url, tmp_path / "out")
-    assert refused.lost
+    with pytest.raises(PipeNotAllowed, match="would run a shell command"):
+        repair_shards(url, tmp_path / "out")
     report = repair_shards(url, tmp_path / "out", allow_pipe=True)
     assert (report.lost, report.shards[0].output) == (False, str(tmp_path / "out/shard-000000.tar"))
     assert read_tar(tmp_path / "out/shard-000000.tar") == samples("a")

@@ -14,7 +14,7 @@ from tests.shards.archives import folder, link, names, read_tar, tar_bytes, writ
 from wdsflow.reshaping.reshard import run_reshard
 from wdsflow.reshaping.reshard.read_inputs import read_input
 from wdsflow.reshaping.reshard.run_reshard import NothingRead, reshard_shards
-from wdsflow.shards.urls import NoShards
+from wdsflow.shards.urls import NoShards, PipeNotAllowed
 
 ORDERS = pytest.mark.parametrize("order", [{}, {"shuffle": 3}, {"by_key": True}])
 
@@ -46,8 +46,8 @@ def test_shards_of_a_server_and_of_commands_are_read(tmp_path: Path, order):
         report = reshard_shards(urls, tmp_path / "out", shards=3, allow_pipe=True, **order)
     assert members(in_folder(tmp_path / "out")) == members(in_folder(source))
     assert not report.lost
-    refused = reshard_shards(urls[2:], tmp_path / "refused", shards=3, **order)
-    assert refused.inputs[0].lost == ["pipe: urls run shell commands: allow that with --allow-pipe"]
+    with pytest.raises(PipeNotAllowed, match="would run a shell command"):
+        reshard_shards(urls[2:], tmp_path / "refused", shards=3, **order)
 
 
 def test_a_command_that_prints_other_bytes_the_next_time_is_noticed(tmp_path: Path):

@@ -15,6 +15,7 @@ from wdsflow.engines import site
 from wdsflow.records.shard_jobs import run_on_shards
 from wdsflow.reshaping.graft.run_graft import graft_shards
 from wdsflow.reshaping.reshard import reshard_shards
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 
 
@@ -43,12 +44,12 @@ def always(monkeypatch):
     monkeypatch.setattr(site, "_LONG", -1.0)
 
 
-def shards(folder: Path, count: int, samples: int = 3) -> list[str]:
+def shards(folder: Path, count: int, samples: int = 3) -> list[Shard]:
     folder.mkdir()
     for number in range(count):
         texts = ((f"{number:02}{sample:03}.txt", b"text %d" % (number * sample)) for sample in range(samples))
         write_tar(folder / f"{number}.tar", texts)
-    return sorted(map(str, folder.iterdir()))
+    return sorted(Shard.file(str(path)) for path in folder.iterdir())
 
 
 def run(jobs: list[Job]) -> dict[Job, int]:
@@ -71,7 +72,7 @@ def test_long_work_goes_to_processes_after_the_first_shards(tmp_path, always):
 
 
 def test_what_waits_for_a_command_stays_in_this_process(tmp_path, always):
-    urls = [*shards(tmp_path / "in", 5), "pipe:cat x"]
+    urls = [*shards(tmp_path / "in", 5), Shard.command("pipe:cat x")]
     assert set(run([Job(url) for url in urls]).values()) == {os.getpid()}
 
 

@@ -87,7 +87,7 @@ def test_a_worker_that_dies_costs_its_shard_and_no_other(tmp_path: Path) -> None
     code = (
         "import sys; from wdsflow.scan.scan_pool import scan_shards; from wdsflow.scan.scan import ScanOptions\n"
         "from wdsflow.shards.urls import expand\n"
-        "for shard in scan_shards(expand(sys.argv[1:]).urls, ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
+        "for shard in scan_shards(expand(sys.argv[1:], allow_pipe=True).urls, ScanOptions(), jobs=2): print(shard.samples, shard.error)\n"
     )
     killed = set()
     with subprocess.Popen([sys.executable, "-c", code, *urls], stdout=subprocess.PIPE, text=True) as run:

@@ -2,6 +2,7 @@
 
 from wdsflow.scan.evidence import OK, Part, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector, note_shapes
+from wdsflow.shards.source.base import named
 
 
 def test_the_first_dotted_name_of_a_shard_is_the_one_that_is_shown():
@@ -9,7 +10,7 @@ def test_the_first_dotted_name_of_a_shard_is_the_one_that_is_shown():
     fields = [f"{number} (x).{extension}" for number in range(40) for extension in ("jpg", "txt")]
     for offset, suffix in enumerate(fields):
         collector.add("photo 2", Part(suffix, OK), offset)
-    shard = ShardEvidence("0.tar", samples=1, runs=collector.runs())
+    shard = ShardEvidence(named("0.tar"), samples=1, runs=collector.runs())
     tallies: dict[str, Tally] = {}
 
     note_shapes(shard, lambda name: tallies.setdefault(name, Tally()))

@@ -114,7 +114,7 @@ def test_training_reports_a_wrong_checksum_also_where_it_reads_only_some_samples
     for view in (None, lambda _, source: view_of(source, [(0, HALF)])):
         catalog, found = Catalog(("jpg",), ("txt",), allow_pipe=False), []
         catalog.hurt, catalog.view = found.append, view
-        assert len(list(catalog.samples(str(path)))) == (30 if view is None else 15)
+        assert len(list(catalog.samples(named(str(path))))) == (30 if view is None else 15)
         assert len(found) == 1
         assert "its checksum or length does not match" in found[0].detail
     path.write_bytes(packed)

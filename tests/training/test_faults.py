@@ -323,7 +323,7 @@ def silent():
 def test_a_shard_that_gives_nothing_is_named(silent, kind, counted):
     url = silent if kind == "http" else "pipe:sleep 600"
     args = arguments(train_data=url, train_num_samples=None if counted else 60, workers=1, batch_size=4)
-    options = FeedOptions(stall_after=2.0, status_every=0.0)
+    options = FeedOptions(stall_after=2.0, status_every=0.0, allow_pipe=True)
     command = f"timeout 60 wdsflow inspect {shlex.quote(url)}{' --allow-pipe' if kind == 'pipe' else ''}"
     said = (
         rf"(?s){'cannot be counted' if counted else 'no batch for'}.*{re.escape(url)} has given nothing for .*{command}"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.golden_file import check_text
 from tests.shards.archives import JPEG, tar_bytes, write_tar
 from wdsflow.readers.open_clip.versions import Buffers
+from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_counter, feed, sample_catalog
@@ -171,7 +172,7 @@ def test_epochs_are_counted(name, monkeypatch):
 
 
 def ref(key, *, held=0, shard="0.tar"):
-    return SampleRef(shard, key, Blob("jpg", held, -1, b"x" * held if held else None), (Blob("txt", 1, 0),))
+    return SampleRef(named(shard), key, Blob("jpg", held, -1, b"x" * held if held else None), (Blob("txt", 1, 0),))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +252,7 @@ def hostile():
 
 
 def listed(catalog, url):
-    return [repr(each) for each in catalog.samples(url)]
+    return [repr(each) for each in catalog.samples(named(url))]
 
 
 @pytest.mark.parametrize("name", ["0.tar", "cut.tar", "unended.tar", "none.tar", "missing.tar", "piped"])
@@ -270,7 +271,7 @@ def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
     again = list(hurt)
     assert listed(catalog, url) == first
     assert hurt == again * 2
-    assert catalog.count(url) == sum(line.startswith("SampleRef") for line in first)
+    assert catalog.count(named(url)) == sum(line.startswith("SampleRef") for line in first)
     assert catalog.reading(0.0) == []
     check_text(GOLDEN, f"samples of {name}", "\n".join([*first, *map(repr, again), "end"]))
 
@@ -291,7 +292,7 @@ def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeyp
 
     monkeypatch.setattr(catalog, "_walk", noted)
     for number in (0, 0, 1, 1, 2, 2, 3, 3, 0):
-        assert catalog.count(urls[number]) == (4, 4, 21, 12)[number]
+        assert catalog.count(named(urls[number])) == (4, 4, 21, 12)[number]
     assert [urls.index(url) for url in walks] == [0, 1, 2, 2, 3, 0]
 
 
@@ -384,4 +385,4 @@ def plan(schedule, tally, bad, begun):
 
 def made(task, bad):
     key, shard = task.ref.key, task.ref.shard
-    return FeedLoss("decode", "cut", key, shard) if bad and key.endswith(bad) else key
+    return FeedLoss("decode", "cut", key, named(shard)) if bad and key.endswith(bad) else key

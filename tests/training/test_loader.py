@@ -40,6 +40,8 @@ def loader(
         **(arguments_more or {}),
     )
     torch.manual_seed(11 + rank)
+    if "pipe:" in str(data):
+        options["allow_pipe"] = True
     return get_wds_dataset(
         args, preprocess, train, tokenizer=as_text, options=FeedOptions(**{**QUIET, **options})
     ).dataloader

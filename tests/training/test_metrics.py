@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from wdsflow.shards.source.base import named
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
 from wdsflow.training.stalls.progress import Facts, Metrics, Progress, exposition
@@ -14,12 +15,12 @@ EVIL = 'a\\b"c\nd\x1b\u202e\udcff{}'
 @pytest.fixture
 def tally():
     made = LossTally(kept=1000)
-    made.lose(FeedLoss("select", "no-caption", "1", "/data/0.tar"))
-    made.lose(FeedLoss("select", "no-caption", "2", "/data/0.tar"))
-    made.lose(FeedLoss("decode", "truncated", "3", "/data/1.tar"))
+    made.lose(FeedLoss("select", "no-caption", "1", named("/data/0.tar")))
+    made.lose(FeedLoss("select", "no-caption", "2", named("/data/0.tar")))
+    made.lose(FeedLoss("decode", "truncated", "3", named("/data/1.tar")))
     made.noted["truncated-caption"] += 7
-    made.hurt(Damage("/data/0.tar", "silent", "ends"))
-    made.hurt(Damage("/data/0.tar", "truncated-data", "ends"))
+    made.hurt(Damage(named("/data/0.tar"), "silent", "ends"))
+    made.hurt(Damage(named("/data/0.tar"), "truncated-data", "ends"))
     return made
 
 
@@ -68,7 +69,7 @@ def test_counters_of_billions_keep_their_last_digit(tally):
 
 
 def test_labels_that_need_it_are_escaped(tally):
-    tally.lose(FeedLoss(EVIL, EVIL, "1", "0.tar"))
+    tally.lose(FeedLoss(EVIL, EVIL, "1", named("0.tar")))
     text = exposition(facts(tally), 0)
     assert all(line.isprintable() for line in text.splitlines())
     shown = 'a\\b"c\\nd\\x1b\\u202e\\xff{}'  # as people see it everywhere
@@ -128,9 +129,9 @@ def test_json_lines_hold_the_epochs_facts(tally, tmp_path):
 
 def test_json_lines_are_strict_json_whatever_the_data(tally, tmp_path):
     orjson = pytest.importorskip("orjson")
-    tally.lose(FeedLoss("decode", "truncated", EVIL, EVIL, EVIL))
-    tally.lose(FeedLoss("read", "gone", EVIL, EVIL, EVIL))
-    tally.hurt(Damage(EVIL, "silent", EVIL))
+    tally.lose(FeedLoss("decode", "truncated", EVIL, named(EVIL), EVIL))
+    tally.lose(FeedLoss("read", "gone", EVIL, named(EVIL), EVIL))
+    tally.hurt(Damage(named(EVIL), "silent", EVIL))
     Metrics(str(tmp_path / "feed.jsonl")).write(facts(tally))
     [line] = (tmp_path / "feed.jsonl").read_bytes().splitlines()
     assert orjson.loads(line)["reasons"][-1]["key"] == 'a\\b"c\\nd\\x1b\\u202e\\xff{}'

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden_file import check_text
-from wdsflow.shards.source.base import read_fully
+from wdsflow.shards.source.base import named, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.columns import Columns
@@ -62,12 +62,12 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
     files = Files()
     work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, files=files)
     lines, notes = [], []
-    tasks = [LaneTask(SampleRef("x.tar", key, *rest), 5, 0, 0) for key, rest in samples.items()]
+    tasks = [LaneTask(SampleRef(named("x.tar"), key, *rest), 5, 0, 0) for key, rest in samples.items()]
     for task, result in zip(tasks, work(tasks, notes.append), strict=True):
         lines.append(f"{task.ref.key}: {result}")
-    missing = LaneTask(SampleRef("no.tar", "k", at("jpg", 1, 0), (at("txt", 1, 1),)), 5, 0, 0)
+    missing = LaneTask(SampleRef(named("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)), 5, 0, 0)
     lines += [repr(each) for each in work([missing], notes.append)]
-    fault = LaneTask(SampleRef("x.tar", "k", Blob("jpg", 5, -1, b"fault"), (held,)), 5, 0, 0)
+    fault = LaneTask(SampleRef(named("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)), 5, 0, 0)
     with pytest.raises(RuntimeError) as caught:
         work([fault], notes.append)
     check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
@@ -94,7 +94,9 @@ def shifted(texts):
 def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(tokenizer):
     captions = {"a": b"short", "b": b"too long", "c": b"long too"}
     tasks = [
-        LaneTask(SampleRef("x.tar", key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), 5, 0, number)
+        LaneTask(
+            SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), 5, 0, number
+        )
         for number, (key, text) in enumerate(captions.items())
     ]
     work = SampleWork(

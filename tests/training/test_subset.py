@@ -51,6 +51,7 @@ def dataset(data, *, ledger=None, where=None, rank=0, world=1, workers=2, schedu
         status_every=0.0,
         decoders=1,
         decode_in="threads",  # faster to start than processes
+        allow_pipe="pipe:" in str(data),
     )
     return get_wds_dataset(args, TRAIN, True, tokenizer=as_text, options=options)
 

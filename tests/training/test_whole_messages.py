@@ -11,6 +11,7 @@ import pytest
 
 from tests.clock import Clock
 from tests.golden_file import check_text
+from wdsflow.shards.source.base import named
 from wdsflow.training.feed.state import OtherSubset, check_state, resume_fixes
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Blob, LaneTask, Reading, SampleRef
@@ -28,7 +29,7 @@ LANE = LaneFacts(lane=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64,
 
 
 def tasks(keys, shard="/data/1.tar"):
-    return [LaneTask(SampleRef(shard, key, Blob("jpg", 1, 0), ()), 0, 0, 0) for key in keys]
+    return [LaneTask(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, 0, 0) for key in keys]
 
 
 def busy(number, seconds, keys, **more):
@@ -39,14 +40,16 @@ def losses(kept, **counts):
     tally = LossTally(kept=kept)
     for reason, count in counts.items():
         for number in range(count):
-            tally.lose(FeedLoss("decode", reason, f"k{number}", "/data/7.tar", "a detail" if reason == "cut" else ""))
+            tally.lose(
+                FeedLoss("decode", reason, f"k{number}", named("/data/7.tar"), "a detail" if reason == "cut" else "")
+            )
     return tally
 
 
 def damaged(*kinds, kept=0):
     tally = LossTally(kept=kept)
     for number, what in enumerate(kinds):
-        tally.hurt(Damage(f"/data/{number}.tar", what, f"detail {number}"))
+        tally.hurt(Damage(named(f"/data/{number}.tar"), what, f"detail {number}"))
     return tally
 
 
@@ -91,13 +94,13 @@ STALLS = {
         "tally": losses(9),
         "waited": 60.0,
         "busy": [busy(0, 61.0, "a"), busy(1, 65.0, "b", tokens=True)],
-        "reading": [Reading("/data/1.tar", 62.0, 0, ""), Reading("/data/2.tar", 63.0, 1200, "last")],
+        "reading": [Reading(named("/data/1.tar"), 62.0, 0, ""), Reading(named("/data/2.tar"), 63.0, 1200, "last")],
     },
     "nine hang": {
         "tally": losses(9),
         "waited": 60.0,
         "busy": [busy(number, 60.0 + number, "a", stack=STACK if number == 1 else ()) for number in range(4)],
-        "reading": [Reading(f"pipe:cat {number}", 1000.0, 1, "k") for number in range(5)],
+        "reading": [Reading(named(f"pipe:cat {number}"), 1000.0, 1, "k") for number in range(5)],
     },
     "a decoder is stopped": {
         "tally": losses(9),
@@ -195,14 +198,14 @@ def test_an_epoch_is_told_as_it_comes(rank, world_size, monkeypatch, caplog):
     for batch, seconds in enumerate((9.0, 1.0, 9.5, 0.5), 1):
         clock.sleep(seconds)
         tally.kept += 1000
-        tally.lose(FeedLoss("decode", "cut", f"k{batch}", "/data/1.tar", "a detail"))
+        tally.lose(FeedLoss("decode", "cut", f"k{batch}", named("/data/1.tar"), "a detail"))
         shown.step(1000, batch, tally, 5.0 + batch)
     for seconds in (9.9, 10.0, 19.0, 20.0, 29.9, 30.0, 41.0):
         shown.wait(seconds, tally, 9.0)
     tally.noted[REPEATED] += 9000
     tally.noted[LEFT_OVER] += 996
     for number in range(21):
-        tally.hurt(Damage(f"/data/{number}.tar", ("cut", "no-tar", "unreadable")[min(number, 2)], "a detail"))
+        tally.hurt(Damage(named(f"/data/{number}.tar"), ("cut", "no-tar", "unreadable")[min(number, 2)], "a detail"))
     clock.sleep(20)
     shown.end(tally, 10.0)
     text = "\n".join(f"{record.levelname} {record.getMessage()}" for record in caplog.records)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli import shards
 from tests.golden_file import check_text
+from wdsflow.shards.source.base import named
 from wdsflow.shards.urls import some_of
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.launch import preflight
@@ -118,9 +119,9 @@ def shown(found, folder):
     [("0.tar", 2000), ("pipe:cat ", 4), ("http://x/", 200), ("s3://x/", 200)],
 )
 def test_of_many_shards_some_that_lie_evenly_are_read(first, most):
-    urls = [f"{first}{number}" for number in range(most)]
+    urls = [named(f"{first}{number}") for number in range(most)]
     assert some_of(urls) == urls
-    more = [f"{first}{number}" for number in range(2 * most + 1)]
+    more = [named(f"{first}{number}") for number in range(2 * most + 1)]
     chosen = some_of(more)
     assert len(chosen) == most
     assert chosen[:3] == [more[0], more[2], more[4]]

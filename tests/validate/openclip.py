@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import OK, Evidence, Part, ShardEvidence
 from wdsflow.scan.runs import RunCollector
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 
 MEMBERS = {"usable": ("jpg", "txt"), "no caption": ("jpg", "json"), "no image": ("txt",)}
@@ -58,7 +59,7 @@ def evidence_of(url: str, samples: Sequence[Sample]) -> ShardEvidence:
             collector.add(sample.key, Part(suffix, OK), 0)
     members = sum(len(MEMBERS[sample.kind]) for sample in samples)
     return ShardEvidence(
-        url,
+        named(url),
         members=members,
         member_bytes=100 * members,
         samples=len({sample.key for sample in samples}),

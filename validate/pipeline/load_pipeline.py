@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+from wdsflow.shards.shard import Shard
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 
 from ..tracing.errors import error_text, line_of, machine_fault
@@ -45,7 +47,7 @@ def find(spec: str) -> object:
 def build(found: object, urls: Sequence[str]) -> object:
     """Return the pipeline for some shards.
 
-    A function gets the shards as a list. One without a parameter is called without them; its pipeline, like any object
+    A function gets the shards as a list, with their passwords and signatures. One without a parameter is called without them; its pipeline, like any object
     that is not a function, still reads its own shards.
 
     Raises:
@@ -57,9 +59,17 @@ def build(found: object, urls: Sequence[str]) -> object:
     try:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):
-        return found(list(urls))
+        return found(_exact(urls))
     takes_shards = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
-    return found(list(urls)) if takes_shards else found()
+    return found(_exact(urls)) if takes_shards else found()
+
+
+def _exact(urls: Sequence[str]) -> list[str]:
+    """Return what opens the shards; what is secret in it is hidden in all that this process reports."""
+    exact = [url.exact if isinstance(url, Shard) else url for url in urls]
+    for url in exact:
+        redact(url)
+    return exact
 
 
 def check_made(found: object, built: object) -> None:

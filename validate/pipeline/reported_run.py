@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
+from wdsflow.shards.source.base import shown_url
+
 from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
@@ -219,7 +221,7 @@ class ReportedRun(TraceRun):
 
     def _enters_with_content(self, sample: Mapping[object, object]) -> None:
         """Note a sample that is read with its content, if that was not noted before."""
-        shard, key = str(sample.get("__url__", "")), str(sample["__key__"])
+        shard, key = shown_url(str(sample.get("__url__", ""))), str(sample["__key__"])
         if (shard, key) in self._contents_noted or len(self._contents_noted) >= MOST_CONTENTS:
             self._entered.add([shard, key])
             return
@@ -276,7 +278,7 @@ class ReportedRun(TraceRun):
         keys = keys_in(item, self.request.keys)
         shard = item.get("__url__", "") if isinstance(item, dict) else ""
         for key in keys:
-            self._delivered.add([shard if isinstance(shard, str) else "", key])
+            self._delivered.add([shown_url(shard) if isinstance(shard, str) else "", key])
         if not keys:
             self.without_key += 1
             self.perhaps_batches += may_be_batch(item)

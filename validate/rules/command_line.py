@@ -8,6 +8,7 @@ from typing import ClassVar
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
 
@@ -73,7 +74,7 @@ class LossyPipe(Rule):
         urls = list(context.urls)
         if context.arguments is not None:
             urls += [data for data in (context.arguments.train_data, context.arguments.val_data) if data]
-        for url in dict.fromkeys(part for text in urls for part in text.split("::")):
+        for url in dict.fromkeys(redact(part) for text in urls for part in text.split("::")):
             if not url.startswith("pipe:"):
                 continue
             trouble, severity = how_failures_hide(command := url.removeprefix("pipe:")), self.severity

@@ -10,6 +10,7 @@ from types import CodeType
 
 import wdsflow
 from wdsflow.memory.batching.attempt import chain, is_out_of_memory
+from wdsflow.text.secrets import redact_known
 from wdsflow.text.shell import escape
 
 from .pipeline_steps import named, positional
@@ -51,7 +52,7 @@ def error_text(error: BaseException) -> str:
 
 def _text_of(error: BaseException) -> str:
     try:
-        return str(error).strip()
+        return redact_known(str(error).strip())
     except Exception:  # noqa: BLE001 - the user's own exception class
         return ""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NoReturn
 
+from wdsflow.shards.source.base import shown_url
 from wdsflow.text.shell import escape
 
 from .errors import error_text
@@ -241,7 +242,7 @@ class Meter(Iterator[object]):
         seen = self.seen
         key, url = item.get("__key__"), item.get("__url__", item.get("url"))
         if isinstance(url, str):
-            seen.shard = escape(url)
+            seen.shard = escape(shown_url(url))
         if "fname" in item or not item:  # webdataset's end-of-shard mark is an empty dict
             seen.kind = seen.kind or "member"
             return

@@ -16,9 +16,11 @@ def run() -> NoReturn:
     from wdsflow.lazy import leave_pandas_out
 
     from .main import main
+    from .shared.without_secrets import print_exception
 
     if sys.argv[1:2] != ["train"]:  # train runs OpenCLIP's and the user's code in this process
         leave_pandas_out()
+    sys.excepthook = print_exception
     try:
         main()
         code: object = 0

@@ -45,7 +45,7 @@ def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
 
     urls = shards.urls
     try:
-        found = expand(urls).urls
+        found = expand(urls, allow_pipe=options.allow_pipe).urls
     except NoShards as error:
         no_shards(error, typed)
     if options.show is not None or options.sample:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from wdsflow.cli.shared.ending import INTERRUPTED, Terminated, ending, interrupts_raise
+from wdsflow.cli.shared.without_secrets import without_secrets
 from wdsflow.version import __version__
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # an unprintable character must not end the run
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
-    with ending():
+    with ending(), without_secrets(words):
         wdsflow()(own, prog_name="wdsflow", obj=training)
 
 

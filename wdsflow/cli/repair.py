@@ -97,7 +97,7 @@ def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -
     from wdsflow.shards.caption_field import parse_caption_field
     from wdsflow.shards.urls import expand
 
-    shards = expand(urls).urls
+    shards = expand(urls, allow_pipe=allow_pipe).urls
     if caption == AUTO:
         found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
         if found is None or ":" not in found.place:

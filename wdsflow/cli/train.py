@@ -12,6 +12,7 @@ from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.text.options import CHECKS, option
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import command
 from wdsflow.training.feed_options import FeedOptions
 
@@ -106,7 +107,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     data, kind = arguments.train_data or arguments.val_data or "", arguments.dataset_type
     if (data or kind.startswith("synthetic")) and not names_shards(data, kind):
         fail(
-            f"only WebDataset shards can be fed; {f'{data} is read' if data else 'data are made'} as --dataset-type "
+            f"only WebDataset shards can be fed; {f'{redact(data)} is read' if data else 'data are made'} as --dataset-type "
             f"{kind if kind != 'auto' else data.rpartition('.')[2]}",
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )

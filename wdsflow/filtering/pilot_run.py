@@ -30,7 +30,7 @@ def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fa
     A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
     Scores by models are left out. Decoding shared by several scores counts for the first. Raises ValueError without a predicate.
     """
-    found = expand([urls] if isinstance(urls, str) else urls).urls
+    found = expand(urls, allow_pipe=allow_pipe).urls
     recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
     program = program_of(recipe)
     if program.plan is None:

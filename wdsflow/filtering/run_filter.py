@@ -20,6 +20,7 @@ from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import SourceError, local_folder
 from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip import ClipScore
+from wdsflow.text.secrets import redact
 
 from .json_place import check_places, with_captions
 from .run_folder import Layout, ShardRecord
@@ -123,7 +124,8 @@ def cut_shards(
 @contextmanager
 def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Path]:
     """Yield the local folder for the outputs of a run, as ``working_folder``. Raises LocalOnly as well."""
-    if (url := remote_url(out)) is not None:
+    if (found := remote_url(out)) is not None:
+        url = redact(found)
         if options.count > 1:
             raise LocalOnly(
                 f"slices cannot share {url}: run without slices, or each in a folder of its own", "index", "count"
@@ -142,7 +144,7 @@ def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, 
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, options), Layout(local_folder(ledger))
-    found, names = _shards(urls)
+    found, names = _shards(urls, options)
     _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
 
@@ -171,7 +173,7 @@ def _scored_first(
     say_all(options, fixed_conditions(recipe))
     recipe = canonical_recipe(recipe)
     layout = _layout(out, options)
-    found, names = _shards(urls)
+    found, names = _shards(urls, options)
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "measure" and not options.restart:
@@ -285,6 +287,6 @@ def _layout(out: Path, options: RunOptions) -> Layout:
     return Layout(out, quarantine)
 
 
-def _shards(urls: Urls) -> tuple[list[Shard], list[str]]:
-    found = expand_existing(urls)
+def _shards(urls: Urls, options: RunOptions) -> tuple[list[Shard], list[str]]:
+    found = expand_existing(urls, allow_pipe=options.allow_pipe)
     return found, output_names(found)

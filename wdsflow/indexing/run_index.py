@@ -57,7 +57,7 @@ def index_shards(urls: str | Iterable[str], options: IndexOptions) -> IndexRepor
         raise ValueError(f"there is no kind {unknown[0]!r}; there are {', '.join(KINDS)}")
     kinds = tuple(kind for kind in KINDS if kind in options.kinds)
     out = None if options.out is None else local_folder(options.out)
-    folders = _by_folder(list(dict.fromkeys(expand_existing(urls))), out)
+    folders = _by_folder(list(dict.fromkeys(expand_existing(urls, allow_pipe=True))), out)
     for folder, shards in folders.items():
         _check_names(folder, shards, kinds)
     if not options.restart:

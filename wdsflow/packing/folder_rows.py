@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from wdsflow.repair.clean_names import tidy_names
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import natural
 from wdsflow.shards.tar.members import key_of
 from wdsflow.table_files.errors import TableError
@@ -144,7 +145,7 @@ def _is_hidden(path: str) -> bool:
 
 def _is_array(path: str, files: MediaFiles) -> bool:
     try:
-        return starts_with_bracket(files.open(files.find(path), _HEAD).first)
+        return starts_with_bracket(files.open(files.find(Shard.file(path)), _HEAD).first)
     except Unusable:
         return False
 

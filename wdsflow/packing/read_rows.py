@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from wdsflow.shards.source.base import local_path
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import named
 from wdsflow.table_files.errors import NoColumn, TableError
 from wdsflow.text.words import how_many
 
@@ -84,7 +85,7 @@ class Rows:
 
     def report(self) -> PackReport:
         """Return the report of what is known before shards are written."""
-        tables = [(source.named, layout) for source, layout in zip(self.inputs, self.layouts, strict=True)]
+        tables = [(str(source.named), layout) for source, layout in zip(self.inputs, self.layouts, strict=True)]
         left_out = self.plan.left_out
         return PackReport(
             rows=self.plan.rows,
@@ -184,7 +185,7 @@ class Rows:
         for row_number, group in enumerate(folder.groups, 1):
             self._count_row(files)
             try:
-                planned: list[File] = [(name, "", files.find(path)) for name, path in folder.fields(group)]
+                planned: list[File] = [(name, "", files.find(Shard.file(path))) for name, path in folder.fields(group)]
             except Unusable as error:
                 self.plan.leave_out(number, row_number, error)
             else:
@@ -193,10 +194,10 @@ class Rows:
     def _root(self, source: Input) -> MediaFiles:
         """Return where the files of a table are."""
         if source.kind == "zip":
-            path = copied(source.named, self.scratch, ".zip") if source.is_remote else local_path(source.named)
-            return _zip_files(path or source.named)
-        root = source.folder if self.request.root is None or source.kind == "folder" else self.request.root
-        path = local_path(root)
+            return _zip_files(source.named.path or copied(source.named, self.scratch, ".zip"))
+        is_own = self.request.root is None or source.kind == "folder"
+        root = source.folder if is_own else named(str(self.request.root))
+        path = root.path
         if path is None:
             if self.limit.size is not None:
                 raise ValueError(f"--size needs the sizes of files, and those in {root} are not known: give --samples")

@@ -22,23 +22,24 @@ class RemoteFiles:
     has_sizes = False
     travels = False
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: Shard) -> None:
         self.root = root.rstrip("/")
+        self._exact = root.exact.rstrip("/")
         self.passed_over: Counter[str] = Counter()
 
     def find(self, name: str) -> FileRef:
-        """Return the url of a file. Raises Unusable."""
-        if name.startswith(f"{self.root}/"):
-            name = name[len(self.root) + 1 :]
+        """Return the path of a file below the root. Raises Unusable."""
+        if name.startswith(f"{self._exact}/"):
+            name = name[len(self._exact) + 1 :]
         elif URL.match(name):
             raise Unusable(
                 OUTSIDE, f"{name!r:.200} is not in {self.root}; --root names the folder that holds all files"
             )
-        return [f"{self.root}/{below(name, self.root)}"]
+        return [below(name, self.root)]
 
     def open(self, ref: FileRef, most: int) -> Opened:
         """Read the first bytes of a file. Raises Unusable if there is none, SourceError if the store fails."""
-        url = Shard.url(str(ref[0]))
+        url = Shard.url(f"{self._exact}/{ref[0]}")
         try:
             source = open_source(url)
         except SourceError as error:
@@ -56,11 +57,11 @@ class RemoteFiles:
 
     def name_of(self, ref: FileRef) -> str:
         """Return the path of a file below the root."""
-        return str(ref[0]).removeprefix(f"{self.root}/")
+        return str(ref[0])
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files. Raises SourceError."""
-        system, path = filesystem(self.root)
+        system, path = filesystem(self._exact)
         try:
             paths: list[str] = trying(lambda: system.find(path), self.root)
         except SourceError as error:

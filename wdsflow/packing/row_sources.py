@@ -30,23 +30,24 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 @dataclass(frozen=True)
 class Input:
-    """A table or a folder: as it was named, and what it is (jsonl, json, csv, tsv, parquet, zip, folder)."""
+    """A table or a folder: where it is, and what it is (jsonl, json, csv, tsv, parquet, zip, folder)."""
 
-    named: str
+    named: Shard
     kind: str
 
     @property
-    def folder(self) -> str:
+    def folder(self) -> Shard:
         """The folder of a table, its own of a folder."""
-        path = local_path(self.named)
         if self.kind == "folder":
-            return self.named if path is None else path
-        return posixpath.dirname(self.named) if path is None else os.path.dirname(os.path.abspath(path))
+            return self.named
+        if self.named.path is None:
+            return Shard.url(posixpath.dirname(self.named.exact))
+        return Shard.file(os.path.dirname(os.path.abspath(self.named.path)))
 
     @property
     def is_remote(self) -> bool:
         """Whether it is in an object store."""
-        return local_path(self.named) is None
+        return self.named.path is None
 
 
 def inputs_of(tables: Sequence[str]) -> list[Input]:
@@ -63,15 +64,15 @@ def _expanded(named: str) -> list[Input]:
         raise TableError("the table has no name: is a variable of the shell not set?")
     path = local_path(named)
     if path is not None and _exists(named, path):
-        return [_input(named, path)]
+        return [_input(path)]
     parts = expand_braces(named)
     if path is None:
-        return [Input(part, table_of(part) or "folder") for part in parts]
+        return [Input(Shard.url(part), table_of(part) or "folder") for part in parts]
     matches = [match for part in parts for match in sorted(glob.glob(os.path.expanduser(part)), key=natural)]
     if not matches:
         folder = os.path.dirname(path)
         raise NoTable(named, [os.path.join(folder, name) for name in _listed(folder or ".")])
-    return [_input(match, match) for match in matches]
+    return [_input(match) for match in matches]
 
 
 def _exists(named: str, path: str) -> bool:
@@ -85,18 +86,18 @@ def _exists(named: str, path: str) -> bool:
     return True
 
 
-def _input(named: str, path: str) -> Input:
+def _input(path: str) -> Input:
     if os.path.isdir(path):
         tables = (os.path.join(path, name) for name in METADATA)
         table = next(filter(os.path.isfile, tables), "")
-        return Input(table, table_of(table)) if table else Input(named, "folder")
+        return Input(Shard.file(table), table_of(table)) if table else Input(Shard.file(path), "folder")
     kind = table_of(path)
     if not kind:
         raise TableError(
-            f"{named}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
+            f"{path}: its kind is not known: tables end in .parquet, .csv, .tsv, .jsonl or .json;"
             " a folder or a .zip of files needs none"
         )
-    return Input(named, kind)
+    return Input(Shard.file(path), kind)
 
 
 def _listed(folder: str) -> list[str]:
@@ -126,14 +127,14 @@ class Table:
 
     def __init__(self, table: Input, scratch: Path) -> None:
         self.named = table.named
-        self._path = local_path(table.named) or table.named
+        self._path = table.named
         self.kind = table.kind
         if self.kind == "json":
             self.kind = "array" if starts_with_bracket(_first_bytes(self._path)) else "jsonl"
         elif self.kind == "csv" and _has_tabs(self._path):
             self.kind = "tsv"
         if self.kind == "parquet" and table.is_remote:
-            self._path = copied(self._path, scratch, ".parquet")
+            self._path = Shard.file(copied(self._path, scratch, ".parquet"))
 
     @property
     def text(self) -> str:
@@ -207,25 +208,25 @@ def starts_with_bracket(first: bytes) -> bool:
     return first.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
 
 
-def _has_tabs(path: str) -> bool:
+def _has_tabs(path: Shard) -> bool:
     """Return whether the names in the first line are separated by tabs, as OpenCLIP has them in .csv files, too."""
     line = _first_bytes(path).partition(b"\n")[0]
     return b"\t" in line and b"," not in line
 
 
-def _first_bytes(path: str) -> bytes:
+def _first_bytes(path: Shard) -> bytes:
     try:
-        with open_source(Shard.file(path)) as source:
+        with open_source(path) as source:
             return source.read_at(0, 1 << 16)
     except SourceError as error:
         raise TableError(f"{path} cannot be read: {error}") from None
 
 
-def copied(url: str, scratch: Path, extension: str) -> str:
+def copied(url: Shard, scratch: Path, extension: str) -> str:
     """Return the path of a copy of a remote file, which has to be read in any order. Raises TableError."""
     path = scratch / f"copy-{len(list(scratch.iterdir()))}{extension}"
     try:
-        with open_source(Shard.url(url)) as source, open(path, "wb") as file:
+        with open_source(url) as source, open(path, "wb") as file:
             unpack(source, file.fileno(), scratch)
     except SourceError as error:
         raise TableError(f"{url} cannot be read: {error}") from None

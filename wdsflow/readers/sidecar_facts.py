@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from wdsflow.scan.evidence import ShardEvidence
+from wdsflow.shards.source.base import named
 from wdsflow.text.shell import escape
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
@@ -86,9 +87,14 @@ def _count_text(count: int | None) -> str:
 def gone(name: str, listed: Iterable[str]) -> list[SidecarFact]:
     """Return a fact if a file lists local shards, by path or relative to its set, that are not there."""
     folder = os.path.dirname(name).removesuffix(f"{os.sep}.nv-meta")
-    absent = [each for each in listed if not os.path.lexists(os.path.join(folder, each))]
+    absent = [each for each in listed if _is_here(each) and not os.path.lexists(os.path.join(folder, each))]
     detail = f"{some(absent)}, which {'is' if len(absent) == 1 else 'are'} not there"
     return [SidecarFact(escape(name), "gone", detail, len(absent))] if absent else []
+
+
+def _is_here(name: str) -> bool:
+    """Return whether a listed name is that of a file on this machine."""
+    return named(name).path is not None
 
 
 def written_by(facts: Iterable[SidecarFact], folder: str, files: Sequence[str], *kinds: str) -> list[SidecarFact]:

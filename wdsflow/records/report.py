@@ -14,6 +14,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import SourceChangedError
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -64,7 +65,7 @@ class Report(Generic[L]):
     def naming(self, out: str | os.PathLike[str], folder: Path) -> "Self":
         """Name the outputs by their url ``out`` instead of by the working folder; return the report."""
         if remote_url(out) is not None:
-            url = str(out).rstrip("/")
+            url = redact(str(out).rstrip("/"))
             self.changed = [line.replace(str(folder), url) for line in self.changed]
             for line in self.outcomes:
                 if isinstance(line, OneFile) and line.output:

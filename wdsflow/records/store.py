@@ -21,6 +21,7 @@ from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.http import trying
 from wdsflow.shards.source.limits import reported
 from wdsflow.shards.source.remote import filesystem
+from wdsflow.text.secrets import redact
 
 from .store_lock import StoreLock, look_at_lock
 from .unfinished import COUNTS, INSIDE, MARK
@@ -57,8 +58,9 @@ class Store:
     """
 
     def __init__(self, url: str, folder: Path) -> None:
-        self.url, self.folder = url.rstrip("/"), folder
-        self._system, root = self._attempt(lambda: filesystem(self.url))
+        # In messages, and in the file by which other runs see who works there.
+        self.url, self.folder = redact(url.rstrip("/")), folder
+        self._system, root = self._attempt(lambda: filesystem(url.rstrip("/")))
         self._root = root.rstrip("/")
         if hasattr(self._system, "max_concurrency"):
             self._system.max_concurrency = _UPLOADS  # parts of a file, of 50 MB each, which s3fs holds in memory

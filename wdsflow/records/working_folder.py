@@ -12,6 +12,7 @@ from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import local_folder, local_path
 from wdsflow.shards.source.remote import filesystem
+from wdsflow.text.secrets import redact
 
 from .store import Store
 
@@ -57,7 +58,7 @@ def working_folder(out: str | os.PathLike[str], *, dry_run: bool = False) -> Ite
             finally:
                 del _active[folder]
         except Exception as error:
-            _name_url(error, folder, url)
+            _name_url(error, folder, redact(url))
             raise
 
 

@@ -51,7 +51,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
     plan = options.chosen_plan()
     if options.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    shards = expand_existing(urls)
+    shards = expand_existing(urls, allow_pipe=options.allow_pipe)
     work = list(_jobs(shards, folder, options))
     report = RepairReport([], options.dry_run, plan=plan)
     repair = partial(repair_shard, plan)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.text.secrets import redact
-from wdsflow.text.shell import quote, quote_path
+from wdsflow.text.shell import escape, quote, quote_path
 from wdsflow.text.words import how_many
 
 from .shard import PIPE, Shard, unsigned
@@ -28,6 +28,9 @@ _LIST = 4096  # bytes of a text file in which its first shard is looked for
 _MANY = 64  # names in one folder from which on it is listed instead of asked for each
 
 
+NEED_NO_COMMAND = "s3://, gs://, hf:// and https:// urls need no command: wdsflow reads them itself"
+
+
 class NoShards(ValueError):
     """A pattern that matches nothing or makes no sense. ``hint`` is a correction."""
 
@@ -44,6 +47,14 @@ class JsonLinesGiven(NoShards):
         self.args = (f"{redact(url)} is a file of JSON lines; shards are tars",)
 
 
+class PipeNotAllowed(NoShards):
+    """A ``pipe:`` url, which would run a shell command, and nobody has said that it may."""
+
+    def __init__(self, shard: Shard) -> None:
+        super().__init__(shard, f"if it may run, give --allow-pipe, or allow_pipe=True in Python; {NEED_NO_COMMAND}")
+        self.args = (f"{escape(shard, 300)} would run a shell command",)
+
+
 class Expansion(NamedTuple):
     """The shards, in order, and missing ones between them: pattern, first names, how many."""
 
@@ -51,8 +62,10 @@ class Expansion(NamedTuple):
     gaps: list[tuple[str, list[str], int]]
 
 
-def expand(urls: str | Iterable[str]) -> Expansion:
+def expand(urls: str | Iterable[str], *, allow_pipe: bool) -> Expansion:
     """Expand what the user wrote into shards, in that order; duplicates stay.
+
+    ``allow_pipe``: whether ``pipe:`` urls may be among them; nothing is run here.
 
     Takes bash's braces, globs (sorted as people count), folders (every tar in them), ``@list.txt`` (a pattern a line,
     ``#`` begins a comment), ``::`` between sources, ``~``, and ``${NAME}`` for the environment variable WDS_NAME as
@@ -64,6 +77,7 @@ def expand(urls: str | Iterable[str]) -> Expansion:
 
     Raises:
         NoShards: a pattern matches nothing, stands for more than 10 million names, or matches a file of JSON lines.
+        PipeNotAllowed: a ``pipe:`` url, also from a list, and ``allow_pipe`` is False.
     """
     found = Expansion([], [])
     for pattern in [urls] if isinstance(urls, str) else urls:
@@ -72,15 +86,17 @@ def expand(urls: str | Iterable[str]) -> Expansion:
         else:
             _expand_one(pattern, found, lists=True)
     for url in found.urls:
+        if url.is_pipe and not allow_pipe:
+            raise PipeNotAllowed(url)
         if _is_json_lines(url):
             raise JsonLinesGiven(url)
     _tell_apart(found.urls)
     return found
 
 
-def expand_existing(urls: str | Iterable[str]) -> list[Shard]:
-    """Return the shards. Raises NoShards if all of them are missing; remote ones count as existing."""
-    found = expand(urls).urls
+def expand_existing(urls: str | Iterable[str], *, allow_pipe: bool) -> list[Shard]:
+    """Return the shards, as ``expand``. Raises NoShards if all of them are missing; remote ones count as existing."""
+    found = expand(urls, allow_pipe=allow_pipe).urls
     if not any(url.path is None or os.path.exists(url.path) for url in found):
         raise NoShards(found[0], f"no such file: {os.path.abspath(found[0])}")
     return found
@@ -408,7 +424,7 @@ def _holds(folder: str, urls: Sequence[str]) -> bool:
     if not os.path.isdir(folder):
         return False
     try:
-        found = expand([folder]).urls
+        found = expand([folder], allow_pipe=False).urls
     except NoShards:  # these are folders themselves, or shards that were deleted
         return False
     return [os.path.normpath(url) for url in found] == [os.path.normpath(url) for url in urls]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.shards.caption_field import parse_json
-from wdsflow.shards.source.base import Source, SourceError, named
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import Source, SourceError
 from wdsflow.shards.source.opening import open_source
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
@@ -99,7 +100,7 @@ def _csv_error(path: Path | str, line: int, what: str) -> TableError:
 def _opened(path: Path | str) -> Iterator[io.BufferedReader]:
     """Open a file of text, unpacked. Raises TableError, also at the end of the block if the file is truncated."""
     try:
-        source = open_source(named(str(path)))
+        source = open_source(path if isinstance(path, Shard) else Shard.file(str(path)))
     except SourceError as error:
         raise TableError(f"{path} cannot be read: {error}") from None
     with source:

@@ -1,6 +1,7 @@
 """Passwords, tokens and signatures in urls and commands, which are never shown and never stored."""
 
 import re
+from urllib.parse import unquote
 
 HIDDEN = "***"
 
@@ -11,23 +12,31 @@ _NAMES = (
     r"|session[-_]?id|sig|signature|token)"
     r"|AWSAccessKeyId|GoogleAccessId|OSSAccessKeyId|Key-Pair-Id|Policy|q-ak"
 )
+# Secrets of this process, for texts of libraries, which spell urls in ways of their own.
+_MOST_KNOWN = 1000
+_SHORTEST = 6
+_known: set[str] = set()
 # The user of a url. A password may hold any character, also an unquoted slash; digits after a colon are a port.
-_USER = re.compile(r"(?<=://)(?:[^\s/?#'\"<>]*|[^\s/?#:@'\"<>]*:(?!\d*(?:/|$))[^\s@'\"<>]*)@")
-_QUERY = re.compile(rf"(?<=[?&;])((?:{_NAMES})=)([^\s&;#'\"<>|\\]+)", re.IGNORECASE)
+_USER = re.compile(r"(?<=://)(?!\*\*\*)(?:[^\s/?#'\"<>]*|[^\s/?#:@'\"<>]*:(?!\d*(?:/|$))[^\s@'\"<>]*)@")
+_QUERY = re.compile(rf"(?<=[?&;])((?:{_NAMES})=)(?!\*\*\*)([^\s&;#'\"<>|\\]+)", re.IGNORECASE)
 # In an encoded url within another one, as redirects have it.
-_ENCODED = re.compile(rf"(?<=%26|%3F)((?:{_NAMES})%3D)((?:(?!%26|%23)[^\s&#'\"<>])+)", re.IGNORECASE)
+_ENCODED = re.compile(rf"(?<=%26|%3F)((?:{_NAMES})%3D)(?!\*\*\*)((?:(?!%26|%23)[^\s&#'\"<>])+)", re.IGNORECASE)
 # Parts of a shell command: a header, an option, a variable, the user of curl.
+_WORD = r"(?P<secret>'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
 _HEADER = re.compile(
-    r"\b((?:proxy-)?authorization|cookie|[\w\-]*(?:token|api-key|secret|password)[\w\-]*)(\s*:\s*)"
-    r"(?:(basic|bearer|token)\s+)?([^\s'\"]+)",
+    r"(?P<name>\b(?:(?:proxy-)?authorization|cookie|[\w\-]*(?:token|api-key|secret|password)[\w\-]*)\s*:\s*"
+    r"(?:(?:basic|bearer|token)\s+)?)(?P<secret>[^\s'\"]+)",
     re.IGNORECASE,
 )
-_OPTION = re.compile(rf"(?<=\s)(--?(?:{_NAMES})(?:=|\s+))('[^']*'|\"[^\"]*\"|[^\s'\"]+)", re.IGNORECASE)
+_OPTION = re.compile(rf"(?<=\s)(?P<name>--?(?:{_NAMES})(?:=|\s+)){_WORD}", re.IGNORECASE)
 _VARIABLE = re.compile(
-    r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|ACCESS_KEY|API_KEY)[A-Z0-9_]*=)"
-    r"('[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+    rf"(?P<name>\b[A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL|ACCESS_KEY|API_KEY)[A-Z0-9_]*=){_WORD}"
 )
-_CURL_USER = re.compile(r"(?<=\s)((?:-u|--user|-U|--proxy-user)(?:=|\s*)['\"]?)([^\s:'\"]+:[^\s'\"]+)")
+_CURL_USER = re.compile(
+    r"(?<=\s)(?P<name>(?:-u|--user|-U|--proxy-user)(?:=|\s*)['\"]?)(?P<secret>[^\s:'\"]+:[^\s'\"]+)"
+)
+# Names that mostly have other values: these are hidden where they are written, and not wherever they occur.
+_COMMON = re.compile(r"(^|[-_.])(key|code|Policy)(=|%3D)$", re.IGNORECASE)
 # A value of ``key`` and the like that names a file gives no access.
 _FILE = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz|tzst|zip|parquet|jsonl?|csv)$", re.IGNORECASE)
 
@@ -43,7 +52,7 @@ def redact(text: str) -> str:
     "pipe:curl -H 'Authorization: Bearer ***' https://host/a.tar"
     """
     if "://" in text:
-        text = _USER.sub(f"{HIDDEN}@", text)
+        text = _USER.sub(_without_user, text)
     if "=" in text:
         text = _QUERY.sub(_without_value, text)
     if "%3" in text:
@@ -53,18 +62,53 @@ def redact(text: str) -> str:
     return text
 
 
+def redact_known(text: str) -> str:
+    """Return a text as ``redact`` does, also without the secrets that ``redact`` has found before in this process."""
+    text = redact(text)
+    for secret in sorted(_known, key=len, reverse=True):
+        if secret in text:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def knows_secrets() -> bool:
+    """Return whether ``redact`` has found a secret in this process."""
+    return bool(_known)
+
+
 def is_redacted(text: str) -> bool:
     """Return whether something is hidden in a text, so that nothing can be opened by it."""
     return HIDDEN in text
 
 
+def _note(secret: str) -> None:
+    """Remember a secret, as it is written and as it is meant."""
+    for spelling in {secret, unquote(secret)}:
+        if len(spelling) >= _SHORTEST and len(_known) < _MOST_KNOWN and spelling != HIDDEN:
+            _known.add(spelling)
+
+
+def _without_user(match: re.Match[str]) -> str:
+    name, _, password = match[0].removesuffix("@").partition(":")
+    _note(password or name)
+    return f"{HIDDEN}@"
+
+
 def _without_value(match: re.Match[str]) -> str:
-    return match[0] if _FILE.search(match[2]) else f"{match[1]}{HIDDEN}"
+    if _FILE.search(match[2]):
+        return match[0]
+    if not _COMMON.search(match[1]):
+        _note(match[2])
+    return f"{match[1]}{HIDDEN}"
 
 
 def _redact_command(text: str) -> str:
     """Hide what a shell command gives to the program that it runs."""
-    text = _HEADER.sub(lambda match: f"{match[1]}{match[2]}{match[3] + ' ' if match[3] else ''}{HIDDEN}", text)
-    text = _OPTION.sub(rf"\1{HIDDEN}", text)
-    text = _VARIABLE.sub(rf"\1{HIDDEN}", text)
-    return _CURL_USER.sub(rf"\1{HIDDEN}", text)
+    for pattern in (_HEADER, _OPTION, _VARIABLE, _CURL_USER):
+        text = pattern.sub(_without_word, text)
+    return text
+
+
+def _without_word(match: re.Match[str]) -> str:
+    _note(match["secret"].strip("'\""))
+    return f"{match['name']}{HIDDEN}"

@@ -4,6 +4,8 @@ import shlex
 import unicodedata
 from collections.abc import Iterable
 
+from .secrets import redact
+
 # Controls; format characters (bidirectional overrides, zero-width ones); line and paragraph separators; lone surrogates,
 # which stand for bytes that are not UTF-8; private and unassigned characters are shown as they are.
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -72,18 +74,18 @@ def quote(word: str) -> str:
 
 
 def quote_path(path: str) -> str:
-    """Quote a path or url; a leading dash does not make it an option.
+    """Quote a path or url; a leading dash does not make it an option, and what gives access is hidden.
 
-    >>> print(quote_path("-a.tar"))
-    ./-a.tar
+    >>> print(quote_path("-a.tar"), quote_path("https://user:word@host/a.tar"))
+    ./-a.tar 'https://***@host/a.tar'
     """
-    return quote(f"./{path}" if path.startswith("-") else path)
+    return quote(f"./{path}" if path.startswith("-") else redact(path))
 
 
 def command(words: Iterable[str]) -> str:
-    """Return words as a command line.
+    """Return words as a command line, in which passwords, tokens and signatures are hidden.
 
     >>> print(command(["wdsflow", "repair", "s/{0..3}.tar", "--caption", "json:my caption"]))
     wdsflow repair 's/{0..3}.tar' --caption 'json:my caption'
     """
-    return " ".join(map(quote, words))
+    return " ".join(quote(redact(word)) for word in words)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from wdsflow.memory.sizes import parse_size
 from wdsflow.text.install import install_extras
-from wdsflow.text.options import CHECKS, OTHER, SAMPLES, option
+from wdsflow.text.options import CHECKS, OTHER, SAMPLES, allow_pipe_option, option
 
 
 class NoOpenClip(ModuleNotFoundError):
@@ -63,7 +63,6 @@ class FeedOptions:
     """Settings of a feed. None leaves the choice to OpenCLIP's arguments, or to this machine.
 
     Attributes:
-        allow_pipe: run ``pipe:`` urls in a shell.
         argv: arguments of open_clip_train, which messages repeat in commands.
         dry_run: commands in messages only check the shards, as the command of this run did.
         fields: of ``wdsflow.feed``, which messages repeat in its call.
@@ -133,7 +132,7 @@ class FeedOptions:
     decode_in: Literal["auto", "processes", "threads"] = option(
         "auto", "Decode in processes or threads. auto: processes if the system forks.", metavar="WHERE", panel=OTHER
     )
-    allow_pipe: bool = True
+    allow_pipe: bool = allow_pipe_option(OTHER)
     argv: tuple[str, ...] = ()
     dry_run: bool = False
     fields: tuple[str, ...] = ()

@@ -33,6 +33,7 @@ from wdsflow.readers.sidecar_facts import in_words
 from wdsflow.records.unfinished import COUNTS
 from wdsflow.shards.shard import Shard, unsigned
 from wdsflow.shards.shard_names import IMAGES, alternatives
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
@@ -147,6 +148,8 @@ def get_wds_dataset(
             raise SubsetError(
                 "NaFlex and text of variable length come from OpenCLIP's own loader, which reads no ledger"
             )
+        # Its loader would run the commands of pipe: urls.
+        shard_list(args.train_data if is_train else args.val_data, options or FeedOptions())
         _log.info("NaFlex or text of variable length: batches come from OpenCLIP's own loader")
         return _get_wds_dataset(
             args, preprocess_img, is_train, epoch, floor, tokenizer, naflex_data_config=naflex_data_config
@@ -172,7 +175,7 @@ def get_wds_dataset(
         trains=is_train,
         shuffle=shuffle if is_train else None,
         processes=args.workers,
-        data=data if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
+        data=redact(data) if isinstance(data := args.train_data if is_train else args.val_data, str) else "",
     )
     loader = Loader(recipe, epoch, _identity(args, recipe, limit, subset))
     epoch_of_loader = SimpleNamespace(set_value=loader.set_epoch, get_value=lambda: loader.epoch)
@@ -206,7 +209,9 @@ def _schedule(
     """Return the schedule of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
     if not is_train:
         samples = args.val_num_samples or 0
-        return InOrder(shard_list(args.val_data), lanes=args.workers, batch_size=args.batch_size, samples=samples), None
+        return InOrder(
+            shard_list(args.val_data, options), lanes=args.workers, batch_size=args.batch_size, samples=samples
+        ), None
     factors, resampled = args.train_data_upsampling_factors, bool(args.dataset_resampled)
     urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
     subset: Subset | None = None
@@ -300,7 +305,8 @@ def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | 
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
     options, schedule, columns = recipe.options, recipe.schedule, recipe.sources[0].columns
     data = args.train_data if recipe.trains else args.val_data
-    urls = repr("::".join(map(unsigned, data.split("::"))) if isinstance(data, str) else [*map(unsigned, data)])
+    named = [redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)]
+    urls = repr("::".join(named) if isinstance(data, str) else named)
     common = {
         "schedule": schedule.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),

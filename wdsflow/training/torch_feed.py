@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Literal
 
 from wdsflow.shards.shard_names import IMAGES
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -283,7 +284,7 @@ def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions)
         raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
     if not any(patterns):
         raise FeedError("shards is empty: name at least one pattern")
-    urls, data = shard_list(patterns), "::".join(patterns)
+    urls, data = shard_list(patterns, own), redact("::".join(patterns))
     subset = None
     if ledger is not None:
         subset = Subset(urls, None, here, own, data)

@@ -6,6 +6,7 @@ from tests.readers.shapes import shape
 from tests.validate.rules.build import context_of
 from wdsflow.readers import Options
 from wdsflow.scan.evidence import FieldCount, JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.shards.source.base import named
 from wdsflow.validate.advice.promises import keep_most
 from wdsflow.validate.finding import Finding, Repair
 from wdsflow.validate.rules.kit.shape_edits import (
@@ -35,7 +36,7 @@ def listed(*runs: tuple[str, int], tail: str | None = None) -> ShardEvidence:
         for number, (members, count) in enumerate(inner)
     ]
     last = None if tail is None else Run("z", 9_999, shape(tail))
-    return ShardEvidence("a.tar", runs=Runs(Run("a", 0, shape(head[0])), tuple(items), last))
+    return ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, shape(head[0])), tuple(items), last))
 
 
 def without_bad(found: Shape, told: bool) -> Shape | None:

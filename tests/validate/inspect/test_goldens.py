@@ -42,11 +42,11 @@ def test_an_overview_is_what_the_golden_file_says(name: str, tmp_path: Path, mon
     console = Console(file=buffer, width=100, color_system=None)
     show_overview(total, console)
     for shard in shards:
-        if found := first_samples(shard, 30 if name == "wide" else 3):
+        if found := first_samples(named(shard), 30 if name == "wide" else 3):
             show_samples(shard, found, console)
             buffer.write(json.dumps(clean(found[-1].to_dict())) + "\n")
         if name == "wide":
-            found = first_samples(shard, 41)
+            found = first_samples(named(shard), 41)
             show_samples(shard, found[40:], console)
             break
     text = buffer.getvalue() + json.dumps(clean(total.to_dict()), indent=1) + "\n"

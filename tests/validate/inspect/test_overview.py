@@ -16,6 +16,7 @@ from wdsflow.scan.evidence import (
     ShardEvidence,
     Tally,
 )
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.inspect.overview import MOST, overview, show_overview
 from wdsflow.validate.report.as_json import clean
@@ -25,7 +26,7 @@ PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 
 def shard(number: int, text: str = "a cat") -> ShardEvidence:
     return ShardEvidence(
-        f"d/{number:04d}.tar",
+        named(f"d/{number:04d}.tar"),
         size=20_480,
         members=8,
         samples=4,
@@ -81,7 +82,7 @@ def test_nothing_in_names_or_captions_reaches_the_terminal():
 
 
 def test_an_unreadable_shard_is_shown_as_such():
-    text = shown(ShardEvidence("gone.tar", error="missing", stop=Stop("unreadable")))
+    text = shown(ShardEvidence(named("gone.tar"), error="missing", stop=Stop("unreadable")))
     assert "1 shard (1 unreadable)" in text
     assert "missing" in text
 

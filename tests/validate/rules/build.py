@@ -49,7 +49,7 @@ class Case:
     def context(self, folder: Path) -> Context:
         self.write(folder)
         wanted = tuple((self.options.json_text_key or "").split(";")) if self.options.json_text_key else ()
-        columns = first_columns(str(folder / next(iter(self.shards)))) if "datasets" in self.readers else None
+        columns = first_columns(named(str(folder / next(iter(self.shards))))) if "datasets" in self.readers else None
         scan = ScanOptions(
             self.level,
             wanted,

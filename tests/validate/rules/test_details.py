@@ -10,6 +10,7 @@ from tests.validate.rules.cases import SOUND
 from wdsflow.readers import Options
 from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Part, Run, Runs, ShapeCount, ShardEvidence
+from wdsflow.shards.source.base import named
 from wdsflow.validate.finding import Repair
 from wdsflow.validate.rules.kit.shapes import missing_at_end
 from wdsflow.validate.rules.rule_catalog import run_rules
@@ -19,7 +20,7 @@ PAIR = (Part("jpg", "ok"), Part("txt", "ok"))
 
 
 def lacking(number: int, fix: str = "pip install zstandard", detail: str = "zst needs zstandard") -> ShardEvidence:
-    return ShardEvidence(f"{number}.tar.zst", error="needs-library", error_detail=detail, error_fix=fix)
+    return ShardEvidence(named(f"{number}.tar.zst"), error="needs-library", error_detail=detail, error_fix=fix)
 
 
 def test_a_missing_library_is_one_finding_for_all_shards_that_need_it() -> None:
@@ -41,7 +42,7 @@ def ended(*counts: tuple[str, int]) -> str:
     shapes = [(tuple(Part(name, "ok") for name in fields.split()), count) for fields, count in counts]
     inner = tuple(ShapeCount(shape, count, "k", 0) for shape, count in shapes[:-1])
     return missing_at_end(
-        ShardEvidence("a.tar", runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0])))
+        ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, shapes[0][0]), inner, Run("z", 9, shapes[-1][0])))
     )
 
 
@@ -51,8 +52,8 @@ def test_a_last_sample_lacks_what_at_least_half_of_the_others_have() -> None:
     assert ended(("jpg", 2), ("jpg txt", 3), ("jpg", 1)) == "txt"
     assert ended(("jpg", 3), ("jpg txt", 3), ("jpg", 1)) == ""
     assert ended(("jpg txt", 1), ("jpg cls", 2), ("jpg json", 2), ("png", 1)) == ""
-    assert missing_at_end(ShardEvidence("a.tar")) == ""
-    assert missing_at_end(ShardEvidence("a.tar", runs=Runs(Run("a", 0, PAIR)))) == ""
+    assert missing_at_end(ShardEvidence(named("a.tar"))) == ""
+    assert missing_at_end(ShardEvidence(named("a.tar"), runs=Runs(Run("a", 0, PAIR)))) == ""
 
 
 def test_json_as_a_caption_is_not_counted_where_a_better_field_comes_first(tmp_path: Path) -> None:

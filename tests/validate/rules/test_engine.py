@@ -9,6 +9,7 @@ from tests.validate.rules import build
 from tests.validate.rules.build import Case, context_of, jpeg, pairs, png, samples, tar
 from tests.validate.rules.cases import CASES, READERS
 from wdsflow.scan.evidence import ShardEvidence, Tally
+from wdsflow.shards.source.base import named
 from wdsflow.validate.rules.rule_catalog import UnknownCode, run_rules
 
 HEALTHY = {f"{number}.tar": tar(pairs(10, 100 * number)) for number in range(3)}
@@ -88,7 +89,9 @@ def test_an_unknown_code_is_refused_and_names_one_that_is_like_it(tmp_path: Path
 
 
 def test_many_shards_are_folded_into_one_finding():
-    shards = [ShardEvidence(f"{number:03d}.tar", tallies={"tar.link": Tally(2, "a", 512)}) for number in range(50)]
+    shards = [
+        ShardEvidence(named(f"{number:03d}.tar"), tallies={"tar.link": Tally(2, "a", 512)}) for number in range(50)
+    ]
     findings, _ = run_rules(context_of(shards), ["W024"])
 
     assert len(findings) == 21
@@ -138,7 +141,7 @@ def test_openclip_4_flags_are_advised_only_where_it_is_at_hand(tmp_path: Path):
 
 
 def test_zstandard_is_an_error_for_readers_that_cannot_unpack_it():
-    shards = [ShardEvidence("0.tar.zst", compression="zst", samples=1)]
+    shards = [ShardEvidence(named("0.tar.zst"), compression="zst", samples=1)]
     (finding,), _ = run_rules(context_of(shards, READERS), ["W004"])
 
     assert finding.severity == "error"

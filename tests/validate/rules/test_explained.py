@@ -21,7 +21,10 @@ SEEDS = [*range(20), 68, 77, 217, 252, 274, 282, 549, 722]
 def test_what_is_lost_is_explained(seed: int, tmp_path: Path):
     urls = make_set(seed, tmp_path).urls
     shards = [
-        scan_shard(named(url), replace(scan_options("full", [DatasetsTables()], urls), max_image_pixels=25_000_000))
+        scan_shard(
+            named(url),
+            replace(scan_options("full", [DatasetsTables()], list(map(named, urls))), max_image_pixels=25_000_000),
+        )
         for url in urls
     ]
     for reader in READERS:

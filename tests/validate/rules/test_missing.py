@@ -10,6 +10,7 @@ from wdsflow.readers.base import Options
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.scan.evidence import JsonKey, ShardEvidence
 from wdsflow.scan.naming import caption_name
+from wdsflow.shards.shard import Shard
 from wdsflow.validate import check
 from wdsflow.validate.finding import Finding
 
@@ -122,7 +123,7 @@ def test_captions_deep_in_json_are_named_and_written_by_the_advised_repair(docum
 
 
 def named(**keys: JsonKey) -> ShardEvidence:
-    return ShardEvidence("0.tar", json_keys=keys)
+    return ShardEvidence(Shard.file("0.tar"), json_keys=keys)
 
 
 def full(example: str, count: int = 100) -> JsonKey:

@@ -144,7 +144,7 @@ def shown(case: Any, folder: Path) -> str:
     readers = [reader(case.options) for reader in READERS.values()]
     lines = []
     for level in ("full", "names", "headers") if case in EXTRA.values() else ("full", "names"):
-        shards = [scan_shard(named(url), scan_options(level, readers, urls)) for url in urls]
+        shards = [scan_shard(named(url), scan_options(level, readers, list(map(named, urls)))) for url in urls]
         if level == "full":
             for shard in shards:
                 lines += [f"{Path(shard.url).name}", *facts(shard)]

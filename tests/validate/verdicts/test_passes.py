@@ -13,6 +13,7 @@ from wdsflow.readers import READERS
 from wdsflow.readers.base import Fate, Reader
 from wdsflow.scan.evidence import BAD, OK, UNSAFE, Evidence, Part, ShardEvidence, Tally
 from wdsflow.scan.runs import RunCollector
+from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.validate.verdicts.reader_pass import Loss, LossPlace, run_pass
 from wdsflow.validate.verdicts.verdict import judge
@@ -26,7 +27,7 @@ def shard(number: int, members: Members, stop: Stop | None = None) -> ShardEvide
     collector = RunCollector()
     for offset, (key, part) in enumerate(members):
         collector.add(key, part, offset)
-    return ShardEvidence(f"{number}.tar", members=len(members), stop=stop or Stop(), runs=collector.runs())
+    return ShardEvidence(named(f"{number}.tar"), members=len(members), stop=stop or Stop(), runs=collector.runs())
 
 
 def sample(key: str, members: str) -> Members:

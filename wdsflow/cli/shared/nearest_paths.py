@@ -76,7 +76,7 @@ def nearest_ledger(path: Path) -> Path | None:
 
 def existing(urls: Iterable[str]) -> list[Shard]:
     """Return the shards that match patterns, without local files that do not exist."""
-    return [url for url in expand(urls).urls if url.path is None or os.path.exists(url.path)]
+    return [url for url in expand(urls, allow_pipe=True).urls if url.path is None or os.path.exists(url.path)]
 
 
 def _closest(name: str, known: Sequence[str]) -> list[str]:

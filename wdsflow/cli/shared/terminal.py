@@ -13,6 +13,7 @@ from wdsflow.records.train_data import train_data_lines
 from wdsflow.records.working_folder import remote_url, store_of
 from wdsflow.shards.atomic import create, discard, naming, write_file
 from wdsflow.shards.source.base import local_path
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape, quote_path
 
 from .typed import Typed, free
@@ -50,8 +51,12 @@ def no_shards(error: "NoShards", typed: Typed | None = None) -> NoReturn:
 
 def about_shards(error: "NoShards", typed: Typed | None) -> Iterator[str]:
     """Yield suggestions for a pattern that matches no shards."""
-    from wdsflow.shards.urls import JsonLinesGiven
+    from wdsflow.shards.urls import NEED_NO_COMMAND, JsonLinesGiven, PipeNotAllowed
 
+    if isinstance(error, PipeNotAllowed) and typed is not None and "--allow-pipe" in typed.options():
+        yield f"if it may run: {typed.again(allow_pipe=True)}"
+        yield NEED_NO_COMMAND
+        return
     if (run := _run_without_shards(error.pattern)) is not None:
         yield f"{run.title} did not finish, or still runs: none of its shards are written"
         if command := run.from_here(run.words):
@@ -136,7 +141,9 @@ def shown_as(folder: Path, out: Path | str) -> Iterator[None]:
     if isinstance(out, Path):
         yield
         return
-    streams: list[Any] = [_Renaming(stream, str(folder), out.rstrip("/")) for stream in (sys.stdout, sys.stderr)]
+    streams: list[Any] = [
+        _Renaming(stream, str(folder), redact(out.rstrip("/"))) for stream in (sys.stdout, sys.stderr)
+    ]
     with contextlib.redirect_stdout(streams[0]), contextlib.redirect_stderr(streams[1]):
         yield
 
@@ -277,7 +284,7 @@ def warn_of_twice(urls: list[str]) -> None:
     from wdsflow.shards.urls import expand
 
     seen: set[str] = set()
-    for url in expand(urls).urls:
+    for url in expand(urls, allow_pipe=True).urls:
         place = place_of(url)
         if place in seen:
             print(f"wdsflow: {escape(url, 300)} is named twice: its samples are written twice", file=sys.stderr)

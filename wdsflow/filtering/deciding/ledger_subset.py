@@ -306,7 +306,7 @@ def scores_to_add(
     measured = list(map(Shard.stored, known))
     if any(shard.is_pipe for shard in measured):
         return None
-    given = expand(urls).urls
+    given = expand(urls, allow_pipe=True).urls
     if not set(map(place_of, given)) <= set(map(place_of, measured)):
         return None
     try:

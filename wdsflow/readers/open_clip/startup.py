@@ -25,6 +25,7 @@ from wdsflow.readers.sidecar_facts import (
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.records.working_folder import remote_url
 from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -72,6 +73,7 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
     for name, shards in by_folder.items():
         path = name or "."
         if not os.path.isdir(path):
+            path = os.path.dirname(shards[0].url.exact) if shards else path
             if remote_url(path) is not None and (run := unfinished_run(path)) is not None:
                 found.folders[name] = Folder(unfinished=run)
             continue
@@ -344,7 +346,8 @@ def _kind(flag: str, data: str | None, dataset_type: str) -> None:
     if data and dataset_type == "auto":
         extension = data.split(".")[-1]
         if extension not in {"csv", "tsv", "tar"}:
+            shown = redact(data).split(".")[-1]
             raise _CrashError(
-                f"ValueError: --dataset-type auto does not know the extension '{escape(extension, 40)}' of {flag}",
+                f"ValueError: --dataset-type auto does not know the extension '{escape(shown, 40)}' of {flag}",
                 "dataset-type",
             )

@@ -91,7 +91,7 @@ def _into(folder: Path, urls: str | Iterable[str], request: GraftRequest) -> Gra
     if request.jobs < 1:
         raise ValueError("jobs must be at least 1")
     asked = options_of(request)
-    found, restart = expand_existing(urls), request.restart
+    found, restart = expand_existing(urls, allow_pipe=request.allow_pipe), request.restart
     names = [path.name for path in output_paths(found, folder, *[Shard.file(str(path)) for path in asked.table.files])]
     with OutputRecord(folder, "graft", "grafted", ShardGraft, _REASONS) as record:
         if not restart:

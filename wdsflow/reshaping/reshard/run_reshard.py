@@ -67,7 +67,7 @@ def _into(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> R
     options = checked(request)
     even_for, jobs, begin = request.even_for, request.jobs, request.begin
     grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
-    found = expand_existing(urls)
+    found = expand_existing(urls, allow_pipe=request.allow_pipe)
     if jobs < 1:
         raise ValueError("jobs must be at least 1")
     places = [folder / part.name if part.name else folder for part in options.parts]

@@ -222,6 +222,11 @@ def named(text: str) -> Shard:
     return Shard.url(text) if path is None else Shard.file(path)
 
 
+def shown_url(url: str) -> str:
+    """Return the text of the shard with a url that a library reports."""
+    return named(url) if url.startswith(PIPE) or "://" in url else url
+
+
 def file_size(url: Shard) -> int:
     """Return the bytes of a shard on this machine; 0 for any other, and if the size is unknown."""
     try:
@@ -251,7 +256,7 @@ def local_folder(out: str | os.PathLike[str]) -> Path:
     text = os.fspath(out)
     path = local_path(text)
     if path is None or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", path):
-        url = re.sub(":/(?!/)", "://", text, count=1)
+        url = redact(re.sub(":/(?!/)", "://", text, count=1))
         raise ValueError(f"{url} is not a local folder: write to one, and copy it from there")
     return Path(path)
 

@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from math import inf
 from types import MappingProxyType
@@ -21,13 +22,13 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Walk
-from wdsflow.shards.urls import NoShards, absent, expand
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, absent, expand
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import FeedError, FeedOptions, ShardsError
 from wdsflow.training.sample_tasks import NO_IMAGE, Blob, Reading, SampleRef
-from wdsflow.training.stalls.field_fixes import argument
+from wdsflow.training.stalls.field_fixes import argument, pipe_fixes
 from wdsflow.training.stalls.loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, FeedLoss, say
 
 _KEPT = 200_000  # references held for later passes; a set that fits is listed once
@@ -241,16 +242,19 @@ def _other_size(url: Shard, expected: int, found: int) -> FeedError:
     )
 
 
-def shard_list(data: str | Sequence[str]) -> list[Shard]:
+def shard_list(data: str | Sequence[str], options: FeedOptions) -> list[Shard]:
     """Return the shards that a training command or a feed names, in this order.
 
-    Raises ShardsError if a pattern matches nothing, or cannot be expanded; warns of single shards that are missing.
+    Raises ShardsError if a pattern matches nothing, cannot be expanded, or is a command that ``options`` do not allow;
+    warns of single shards that are missing.
     """
     try:
-        found = expand(data).urls
+        found = expand(data, allow_pipe=options.allow_pipe).urls
         missing = list(absent([url for url in found if url.path is not None]))
         if missing and len(missing) == len(found):
             raise NoShards(missing[0], f"no such file: {os.path.abspath(missing[0])}")
+    except PipeNotAllowed as error:
+        raise ShardsError("\n  ".join([f"{error}:", *pipe_fixes(options)])) from None
     except NoShards as error:
         raise ShardsError(f"{error}{error.hint and f': {error.hint}'}") from None
     if missing:
@@ -271,7 +275,7 @@ def weighted_list(
     Raises ValueError unless shards are drawn, and each source has a factor; their sum must be above 0.
     """
     if factors is None:
-        return shard_list(data), None
+        return shard_list(data, options), None
     name, drawn = argument(options, "train_data_upsampling_factors"), argument(options, "dataset_resampled")
     if not resampled:
         set_it = f"add {drawn}" if options.argv else f"set {drawn} = True"
@@ -288,7 +292,7 @@ def weighted_list(
         weights = []
     if not 0 < sum(weights) < inf:
         raise ValueError(f"{name} is {factors!r}; it must be numbers with a sum above 0")
-    return weighted_urls(sources, weights, shard_list)
+    return weighted_urls(sources, weights, partial(shard_list, options=options))
 
 
 def _parts(value: str | Sequence[str | float]) -> list[Any]:

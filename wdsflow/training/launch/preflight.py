@@ -12,14 +12,22 @@ from wdsflow.readers.open_clip.versions import FeedReader
 from wdsflow.scan.evidence import Evidence, Gap, ScanOptions, ShardEvidence
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.scan_pool import Progress, scan_shards
-from wdsflow.shards.urls import NoShards, expand, some_of
+from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand, some_of
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import Captions, captions_for
 from wdsflow.training.feed.subset import scan_kept, to_see_terms
 from wdsflow.training.feed_options import FeedOptions, NothingKept, SubsetError
-from wdsflow.training.stalls.field_fixes import caption_fixes, command, image_fixes, inspect, likely_image, wrong_names
+from wdsflow.training.stalls.field_fixes import (
+    caption_fixes,
+    command,
+    image_fixes,
+    inspect,
+    likely_image,
+    pipe_fixes,
+    wrong_names,
+)
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
 from wdsflow.validate.advice.promises import keep_most
 from wdsflow.validate.advice.training_advice import try_settings
@@ -123,7 +131,9 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
 
     assert arguments.train_data is not None
     try:
-        expansion = expand([arguments.train_data])
+        expansion = expand([arguments.train_data], allow_pipe=options.allow_pipe)
+    except PipeNotAllowed as error:
+        return refusal(str(error), *(f"  {fix}" for fix in pipe_fixes(options)))
     except NoShards as error:
         return refusal(escape(str(error)), *([f"  {escape(error.hint)}"] if error.hint else []))
     begun = start(replace(arguments, train_num_samples=1, dataset_type="webdataset"), expansion.urls, None)
@@ -193,14 +203,15 @@ def _judge(
     )
     if whole and options.schedule == "openclip":
         # Unlike OpenCLIP, the feed expands globs, and counts samples if no file next to the shards has the count.
-        named = arguments.train_data if arguments.train_data_upsampling_factors else "::".join(urls)
+        # Without weights they are the scanned shards, whose names are no patterns.
+        named = arguments.train_data if arguments.train_data_upsampling_factors else None
         given, verdict = arguments.train_num_samples, context.verdicts[0]
         counted = given is None and not has_size(urls, context.sidecars or Sidecars())
         if counted:  # if none is usable, the samples after a repair
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
         trained = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
-        found = forecast(evidence, reader, trained, context.sidecars)
+        found = forecast(evidence, reader, replace(trained, val_data=None), context.sidecars)
         if counted:
             found = replace(found, length_source="counted by name")
         if _unreached(evidence):

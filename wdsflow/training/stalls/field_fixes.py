@@ -8,6 +8,7 @@ from typing import NamedTuple
 from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, json_names
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.urls import NEED_NO_COMMAND
 from wdsflow.text.shell import command as join
 from wdsflow.text.shell import escape
 from wdsflow.text.shell import quote_path as quote
@@ -20,7 +21,7 @@ from wdsflow.training.sample_tasks import LaneTask, Reading
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
-_NOT_FLAGS = frozenset({"allow_pipe", "argv", "dry_run"})  # options of the feed that are no flags of the command
+_NOT_FLAGS = frozenset({"argv", "dry_run"})  # options of the feed that are no flags of the command
 _OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
 _MOST_NAMES = 12  # names of json that are listed
@@ -28,7 +29,7 @@ _MOST = 8  # samples that are listed
 _SHOWN = 3  # decoders and readers, and functions of a stack
 
 
-def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
+def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> str:
     """Return the command of this run with all options that differ from their defaults, some of them changed.
 
     For a custom loop, which has no command line, it is a Python expression.
@@ -51,13 +52,23 @@ def command(options: FeedOptions, *flags: str, **changed: str | None) -> str:
         return _settings(values)
     words = list(dict.fromkeys(["--dry-run", *flags] if options.dry_run else flags))
     for name, value in values.items():
-        if name not in _NOT_FLAGS:
+        if name in _NOT_FLAGS:
+            continue
+        if value is True:
+            words.append(f"--{name.replace('_', '-')}")
+        else:
             words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
     argv = join(options.argv)
     world = rank_and_world()[1]
     as_first = ["env", "RANK=0", f"WORLD_SIZE={world}"] if world > 1 else []
     launcher = as_first if "--dry-run" in words else launcher_words()
     return " ".join([*launcher, "wdsflow train", *([join(words)] if words else []), "--", argv])
+
+
+def pipe_fixes(options: FeedOptions, *flags: str) -> Iterator[str]:
+    """Yield how to allow the commands of ``pipe:`` urls, and how to do without. ``flags``: further ones."""
+    yield f"if it may run: {command(options, *flags, allow_pipe=True)}"
+    yield NEED_NO_COMMAND
 
 
 def _settings(values: Mapping[str, object]) -> str:
