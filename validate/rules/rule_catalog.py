@@ -182,7 +182,7 @@ def run_rules(
         rule = rules[code]()
         causes = [finding for cause in rule.requires for finding in found.get(cause, ())]
         found[code] = without_explained(rule.check(context), causes)
-    found = with_losses(found, rules, context)
+    found = with_losses(found, rules, context, is_all=not select)
     position: dict[str, int] = {shard.url: index for index, shard in enumerate(context.evidence.shards)}
     findings: list[Finding] = []
     ignored: Ignored = []

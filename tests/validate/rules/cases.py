@@ -122,9 +122,9 @@ CASES: dict[str, Case] = {
         facts={
             "tallies": {"field.needs-library": Tally(3, "000", 5120, "mp")},
             "runs": Runs(
-                Run("000", 0, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad"))),
-                (ShapeCount((Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad")), 1, "001", 4608, ()),),
-                Run("002", 9000, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "bad"))),
+                Run("000", 0, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library"))),
+                (ShapeCount((Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library")), 1, "001", 4608, ()),),
+                Run("002", 9000, (Part("jpg", "ok"), Part("txt", "ok"), Part("mp", "no-library"))),
             ),
         },
     ),
@@ -141,6 +141,11 @@ CASES: dict[str, Case] = {
             "1.tar": tar(pairs(1, start=8, json=words(["a list"]))),
         },
         readers=READERS,
+    ),
+    "F127": one(
+        *(("900.jpg", jpeg()), ("900.txt", b"a cat"), ("900.__bad__", b"1")),
+        *(("901.jpg", jpeg()), ("901.txt", b"a cat"), ("901.__bad__", b"")),
+        readers=("open-clip-3.3", "ray-data"),
     ),
     # images
     "I201": image(png()[:40] + b"\xff" * 60 + png()[100:], name="900.png", level="full", readers=READERS[:3]),

@@ -150,7 +150,7 @@ def test_zstandard_is_an_error_for_readers_that_cannot_unpack_it():
 
 def test_an_error_does_not_vanish_behind_a_remark(tmp_path: Path):
     """A dotted field that costs nothing is no cause for samples that differ in their fields."""
-    data = tar([*pairs(2), *pairs(1, 10, **{"emb.npy": b"x"}), *pairs(9, 20)])
+    data = tar([*pairs(2), *pairs(1, 10, **{"emb.bin": b"x"}), *pairs(9, 20)])
     found = Case({"0.tar": data}, ("datasets",)).findings(tmp_path, "W010", "F110")
 
     assert [(finding.code, finding.severity) for finding in found] == [("F110", "error"), ("W010", "info")]

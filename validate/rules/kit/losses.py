@@ -14,12 +14,17 @@ Found = Mapping[str, Sequence[Finding]]
 """The findings by the code of their rule."""
 
 
-def with_losses(found: Found, rules: Mapping[str, type[Rule]], context: Context) -> dict[str, list[Finding]]:
-    """Return findings with the number of samples that each reader loses by them, also in their messages."""
+def with_losses(
+    found: Found, rules: Mapping[str, type[Rule]], context: Context, *, is_all: bool
+) -> dict[str, list[Finding]]:
+    """Return findings with the number of samples that each reader loses by them, also in their messages.
+
+    ``is_all``: all rules have looked, so that every lost sample belongs to one of the findings.
+    """
     costs: dict[tuple[str, int], Counter[str]] = {}
     for reader in context.readers:
         for (url, code), count in attributed(context, reader).items():
-            for place, part in _places(found, rules, url, code, count):
+            for place, part in _places(found, rules, url, code, count, is_all=is_all):
                 costs.setdefault(place, Counter())[reader.name] += part
     return {
         code: [_with_cost(each, costs.get((code, number)), context) for number, each in enumerate(findings)]
@@ -28,12 +33,12 @@ def with_losses(found: Found, rules: Mapping[str, type[Rule]], context: Context)
 
 
 def _places(
-    found: Found, rules: Mapping[str, type[Rule]], url: str, code: str, count: int
+    found: Found, rules: Mapping[str, type[Rule]], url: str, code: str, count: int, *, is_all: bool
 ) -> Iterable[tuple[tuple[str, int], int]]:
     """Yield the findings that the samples lost in a shard by a rule belong to, each with its part of them."""
     numbers = _in_shard(found, rules, url, code)
     if not numbers:  # another rule has explained the finding, or reports it for all shards
-        code, numbers = _explaining(found, rules, url, code)
+        code, numbers = _explaining(found, rules, url, code, is_all=is_all)
     for number in numbers[:-1]:
         part = min(count, found[code][number].count)
         count -= part
@@ -51,12 +56,14 @@ def _in_shard(found: Found, rules: Mapping[str, type[Rule]], url: str, code: str
     return here or [number for number, each in findings if each.shard is None]
 
 
-def _explaining(found: Found, rules: Mapping[str, type[Rule]], url: str, code: str) -> tuple[str, list[int]]:
+def _explaining(
+    found: Found, rules: Mapping[str, type[Rule]], url: str, code: str, *, is_all: bool
+) -> tuple[str, list[int]]:
     """Return the finding that explains the losses by a rule that has none: that of a cause, or the worst in the shard."""
     for cause in rules[code].requires if code in rules else ():
         if numbers := _in_shard(found, rules, url, cause):
             return cause, numbers[:1]
-    for place in (url, None):
+    for place in (url, None) if is_all else ():
         near = [
             (ORDER[each.severity], other, number)
             for other, findings in found.items()
