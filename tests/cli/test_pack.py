@@ -19,6 +19,7 @@ rows: 5 in = 3 samples + 2 left out
     t.jsonl, row 3, column caption: it is empty
   all of them: out/.wdsflow/pack-left-out.jsonl
 3 samples in 2 shards of 1 to 2, 13 kB, in out
+to train on it: --train-data 'out/{00000..00001}.tar' --train-num-samples 3
 next: wdsflow validate out
 """
 

@@ -35,7 +35,9 @@ def test_the_counts_add_up_and_the_next_step_is_shown(here: Path):
         "4 inputs -> 16 shards",
         f"samples: 100 in = {out} out + {100 - out} left out",
         f"  left out: {100 - out} x in no part of the split",
+        f"to train on it: --train-data 'out/train/{{00000..00007}}.tar' --train-num-samples {counts['train']}",
         "next: wdsflow validate out/train",
+        f"to train on it: --train-data 'out/val/{{00000..00007}}.tar' --train-num-samples {counts['val']}",
         "next: wdsflow validate out/val",
     ]
     assert [json.loads((here / f"out/{name}/sizes.json").read_text()).keys() for name in counts] == [

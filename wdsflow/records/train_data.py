@@ -33,7 +33,8 @@ def train_data_lines(folder: Path, url: str, left_out: Sequence[str] = ()) -> It
         arguments = command(["--train-data", pattern, "--train-num-samples", str(sum(samples.values()))])
         yield f"to train on it: {arguments}"
     elif pattern:
-        new = command(["wdsflow", "reshard", url, "-o", f"{url.rstrip('/')}-numbered"])
+        words = ["wdsflow", "reshard", url, "-o", f"{url.rstrip('/')}-numbered", "--shards", str(len(samples))]
+        new = command(words)
         yield f"no short pattern names its {how_many(len(samples), 'shard')}; to number them: {new}"
     else:
         yield f"OpenCLIP has no pattern for {escape(url, 300)}: give it a path, and its shards names, without \\, $ and ::"

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from collections import Counter
 
 from wdsflow.shards.caption_field import LARGEST
 
@@ -13,6 +14,10 @@ _CONTROL = re.compile(rb"[\x80-\x9f]")
 # Languages that are written in cp1252 do not put three accented letters in a row. Cyrillic, Greek and Chinese in
 # encodings of their own look like that, if they are taken for cp1252.
 _FOREIGN = re.compile(r"[\u00c0-\u024f]{3}")
+# Of all characters of the captions; accented letters and signs are at most a fifth of such a language.
+_MOST_ACCENTED = 0.3
+# Characters that no caption has: bytes of UTF-16 taken for single letters have many.
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 def is_utf8(data: bytes) -> bool:
@@ -53,6 +58,9 @@ class EncodingGuess:
 
     def __init__(self) -> None:
         self._left = list(_CANDIDATES)
+        # characters of all captions by encoding, and those of them that are not ASCII
+        self._characters: Counter[str] = Counter()
+        self._accented: Counter[str] = Counter()
         self.captions = 0  # that are not UTF-8
 
     def add(self, caption: bytes) -> None:
@@ -60,21 +68,25 @@ class EncodingGuess:
         if is_utf8(caption) or len(caption) > LARGEST:
             return
         self.captions += 1
-        self._left = [encoding for encoding in self._left if _makes_sense(caption, encoding)]
+        self._left = [encoding for encoding in self._left if self._makes_sense(caption, encoding)]
+
+    def _makes_sense(self, caption: bytes, encoding: str) -> bool:
+        text = decode_caption(caption, encoding)
+        if text is None or _CONTROL_CHARACTER.search(text):
+            return False
+        self._characters[encoding] += len(text)
+        self._accented[encoding] += sum(not character.isascii() for character in text)
+        return encoding == "utf-16" or not _FOREIGN.search(text)
 
     @property
     def encoding(self) -> str:
         """The encoding, "" if there is none, or if all captions are UTF-8."""
-        return self._left[0] if self._left and self.captions else ""
+        for encoding in self._left if self.captions else ():
+            if encoding == "utf-16" or self._accented[encoding] <= _MOST_ACCENTED * self._characters[encoding]:
+                return encoding
+        return ""
 
     @property
     def is_certain(self) -> bool:
         """Whether the captions themselves name their encoding, as those in UTF-16 do."""
         return self.encoding == "utf-16"
-
-
-def _makes_sense(caption: bytes, encoding: str) -> bool:
-    text = decode_caption(caption, encoding)
-    if text is None:
-        return False
-    return encoding == "utf-16" or not _FOREIGN.search(text)

@@ -109,14 +109,16 @@ class RepairReport(Report[ShardRepair]):
             samples = how_many(shard.samples_written, "sample")
             if not shard.samples_written:
                 yield from shard.lines("no samples: nothing written")
-            elif shard.unchanged:
-                yield from shard.lines(f"{samples}, unchanged: {shard.unchanged}")
             else:
-                yield from shard.lines(samples)
+                yield from shard.lines(f"{samples}, unchanged" if shard.unchanged else samples)
         yield from self.again_lines("repaired")
         written, samples = self.total("samples_written"), how_many(self.total("samples"), "sample")
         verb = "would be written" if self.dry_run else "written"
         yield f"{how_many(len(self.shards), 'shard')}: {written:,} of {samples} {verb}{self.done_before}"
+        for way in ("copied", "linked"):
+            count = sum(shard.unchanged == way for shard in self.shards)
+            if count:
+                yield f"unchanged: {how_many(count, 'shard')}, {way} byte for byte"
         yield from self._count_lines()
 
     def _count_lines(self) -> Iterator[str]:

@@ -141,7 +141,9 @@ def _read_members(source: Source, report: ShardRepair) -> ReadShard:
             shard.members.append(member)
             shard.archives.append(archive)
     report.members = len(shard.members)
-    shard.is_sound = walk.stop is not None and walk.stop.kind == "end" and not walk.seen.keys() - _HARMLESS
+    # Some readers ignore global headers, which may change the names and sizes after them.
+    has_faults = walk.seen.keys() - _HARMLESS or walk.global_records
+    shard.is_sound = walk.stop is not None and walk.stop.kind == "end" and not has_faults
     _note_damage(walk, source, report)
     return shard
 

@@ -75,9 +75,16 @@ def parse_json(data: bytes | bytearray | memoryview | str) -> object:
 def look_up(tree: object, name: str) -> object:
     """Return the value under a name, or under a dotted path if there is no such name; None if there is neither.
 
+    Of a list of objects the first one that has it counts.
+
     >>> look_up({"a.b": 1, "a": {"b": 2, "c": 3}}, "a.b"), look_up({"a": {"b": 2, "c": 3}}, "a.c")
     (1, 3)
+    >>> look_up({"captions": [{"id": 7}, {"text": "a cat"}]}, "captions.text")
+    'a cat'
     """
+    if isinstance(tree, list):
+        values = (look_up(item, name) for item in tree)
+        return next((value for value in values if value is not None), None)
     if not isinstance(tree, dict):
         return None
     if name in tree:

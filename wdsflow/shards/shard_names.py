@@ -149,6 +149,7 @@ def _unescaped(pattern: str) -> Iterator[tuple[int, str]]:
         at += 1
 
 
+_TAR = ".tar"
 # Characters that OpenCLIP would take for a part of a pattern.
 _BRACES = re.compile(r"([{}\\,])")
 
@@ -159,14 +160,18 @@ def brace_pattern(folder: str, names: Sequence[str]) -> str:
     >>> brace_pattern("out", ["00000.tar", "00001.tar", "00002.tar", "00005.tar", "00007.tar", "00008.tar"])
     'out/{{00000..00002},00005,{00007..00008}}.tar'
     >>> brace_pattern("s3://bucket/out/", ["a.tar", "b.tar"])
-    's3://bucket/out/{a.tar,b.tar}'
+    's3://bucket/out/{a,b}.tar'
     """
     base = f"{folder.rstrip('/')}/"
     # Sources are split at "::", and "${NAME}" is a variable, before braces count.
     if any("::" in text or "$" in text for text in (base, *names)):
         return ""
     before, numbers, after = _changing_number(names)
-    alternatives = list(_number_ranges(numbers)) if numbers else [_escaped(name) for name in names]
+    if numbers:
+        alternatives = list(_number_ranges(numbers))
+    else:
+        after = _TAR if all(name.endswith(_TAR) for name in names) else ""
+        alternatives = [_escaped(name.removesuffix(after)) for name in names]
     # A range has braces of its own.
     middle = alternatives[0] if len(alternatives) == 1 else f"{{{','.join(alternatives)}}}"
     pattern = f"{_escaped(base + before)}{middle}{_escaped(after)}"

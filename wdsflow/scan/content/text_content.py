@@ -16,6 +16,7 @@ _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
 _CAPTION_DEPTH = 3  # objects within objects that are searched for captions
+_MOST_OBJECTS = 16  # of a list, that are searched for captions
 
 
 def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
@@ -56,9 +57,20 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
             found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
             continue
         found.append((path + name, (kind is list and caption_in(item)) or "", False))
-        if kind is dict and depth and "." not in name:
-            found += texts_in(item, f"{path}{name}.", depth - 1)
+        inner = _first_values(item) if kind is list else item
+        if inner.__class__ is dict and depth and "." not in name:
+            found += texts_in(inner, f"{path}{name}.", depth - 1)
     return found
+
+
+def _first_values(items: list[Any]) -> dict[str, Any]:
+    """Return the names in a list of objects, each with the value of the first one that has it, as ``look_up`` finds it."""
+    values: dict[str, Any] = {}
+    for item in items[:_MOST_OBJECTS]:
+        for name, value in item.items() if isinstance(item, dict) else ():
+            if value is not None:
+                values.setdefault(name, value)
+    return values
 
 
 def _loads(data: bytes) -> object:
