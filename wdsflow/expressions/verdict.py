@@ -1,0 +1,220 @@
+"""Evaluates an expression over a window of samples: which are kept, which are dropped and why, which are open."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .constants import as_stored
+from .database import connection
+from .expression import Expression, Term
+from .score_call import Constant, ScoreCall
+from .sql import SqlWriter, quoted_name
+from .steps import terms_by_cost
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+# No text of an expression contains it.
+_SEPARATOR = "\0"
+_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
+
+
+class Table(Protocol):
+    """A table with the Arrow stream interface, of pyarrow, arro3, polars or others. A column is named like its score.
+
+    A value that is missing is NULL or, of numbers, NaN.
+    """
+
+    @property
+    def schema(self) -> Any:
+        """Has ``names``, the names of the columns in order."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the capsule of a stream."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an expression says of each row of a table. For each row one of ``keep``, ``drop`` and ``unknown`` is True.
+
+    Attributes:
+        keep: all terms are true.
+        drop: at least one term is false, whatever values are still missing.
+        unknown: values are missing, or have no result. After the last step, they are missing for good.
+        term: for a dropped row the index of its first false term, for an unknown one that of its first unknown term;
+            -1 for a kept row. Indexes are those of the evaluator's ``terms``.
+        lacks: for each score that was asked for, the unknown rows whose value is missing and may still decide. Before
+            a score is computed, these are the rows to compute it for; afterwards, those that are unknown because it
+            could not be computed. An unknown row that lacks nothing has no result: a division by zero, for instance.
+    """
+
+    keep: "NDArray[np.bool_]"
+    drop: "NDArray[np.bool_]"
+    unknown: "NDArray[np.bool_]"
+    term: "NDArray[np.int64]"
+    lacks: "Mapping[ScoreCall, NDArray[np.bool_]]"
+
+
+class Evaluator:
+    """Evaluates one expression, window after window. It can be pickled, and used in forked processes.
+
+    Args:
+        expression: a condition.
+        terms: its terms in the order in which a false one is named; by default those that need cheap scores first.
+    """
+
+    def __init__(self, expression: Expression, terms: Sequence[Term] | None = None) -> None:
+        self.expression = expression
+        self.terms = tuple(terms_by_cost(expression) if terms is None else terms)
+        self._database = _Database()
+
+    def evaluate(
+        self,
+        table: Table,
+        computed: Collection[ScoreCall] | None = None,
+        lists: Collection[ScoreCall] = (),
+        lacks: Collection[ScoreCall] = (),
+    ) -> Verdict:
+        """Return the verdict on each row.
+
+        Args:
+            table: has a column for each score that is computed; others are not looked at.
+            computed: the scores that are computed so far, for all rows that need them; None for all. The values of the
+                others are not known yet, whether they have a column or not.
+            lists: the scores whose column is a list, with one value for each image or caption of the sample.
+            lacks: the scores of ``Verdict.lacks``: those of the next step, or all after the last one.
+
+        Raises:
+            KeyError: a score that is computed has no column.
+            duckdb.Error: a column has values of another type.
+        """
+        if computed is None:
+            computed = self.expression.scores
+        layout = _Layout(tuple(table.schema.names), frozenset(computed), frozenset(lists), tuple(lacks))
+        columns = self._database.run(self._statement(layout), table)
+        return _verdict(columns, len(self.terms), layout.lacks)
+
+    def _statement(self, layout: "_Layout") -> str:
+        """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
+        if layout not in self._database.statements:
+            self._database.statements[layout] = self._new_statement(layout)
+        return self._database.statements[layout]
+
+    def _new_statement(self, layout: "_Layout") -> str:
+        # By position: DuckDB does not distinguish upper and lower case in names, and keys in json do.
+        positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
+        columns = {call: positions[str(call)] for call in self.expression.scores if call in layout.computed}
+        writer = SqlWriter(self._database, columns.__getitem__, layout.lists, layout.computed)
+        results = [f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)]
+        for number, call in enumerate(layout.lacks):
+            parts = [part for term in self.terms if (part := writer.lacks(term.node, call)) is not None]
+            results.append(f"{' OR '.join(f'({part})' for part in parts) or 'false'} AS l{number}")
+        cleaned = ["NULL"]
+        for call, column in columns.items():
+            cleaned.append(f"{_cleaned(column, self.expression.kinds[call], call in layout.lists)} AS {column}")
+        table = f"{quoted_name(_Database.TABLE)} AS samples({', '.join(positions.values())})"
+        return f"SELECT {', '.join(results)} FROM (SELECT {', '.join(cleaned)} FROM {table})"
+
+
+class _Layout(NamedTuple):
+    """What a query depends on, besides the expression."""
+
+    names: tuple[str, ...]
+    computed: frozenset[ScoreCall]
+    lists: frozenset[ScoreCall]
+    lacks: tuple[ScoreCall, ...]
+
+
+def _cleaned(column: str, kind: str, is_list: bool) -> str:
+    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
+    if not is_list:
+        value = f"{column}::{_TYPES[kind]}"
+        return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
+    values = f"{column}::{_TYPES[kind]}[]"
+    if kind == "number":
+        values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
+    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{_TYPES[kind]}] END"
+
+
+def _verdict(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Verdict:
+    """Return the verdict by the columns of the query: masked where they are NULL."""
+    values = [columns[f"t{number}"] for number in range(terms)]
+    unknown = np.array([np.ma.getmaskarray(each) for each in values])
+    true = np.array([np.ma.getdata(each) for each in values], np.bool_) & ~unknown
+    drop = (~true & ~unknown).any(axis=0)
+    keep = true.all(axis=0)
+    open_ = ~drop & ~keep
+    # The index of the first term that is false, or unknown.
+    decisive = np.where(drop, ~true & ~unknown, unknown)
+    term = np.where(keep, -1, decisive.argmax(axis=0))
+    lacks = {}
+    for number, call in enumerate(scores):
+        lacking = columns[f"l{number}"]
+        lacks[call] = open_ & np.ma.getdata(lacking).astype(np.bool_) & ~np.ma.getmaskarray(lacking)
+    return Verdict(keep, drop, open_, term, lacks)
+
+
+class _Database:
+    """The connection of an evaluator, made on first use in each process, and its constants.
+
+    A constant is a variable of the connection: set once, while a parameter would be converted for each window, which
+    takes longer than the query in DuckDB before 2.0.
+    """
+
+    TABLE = "samples"
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._connection: DuckDBPyConnection | None = None
+        self._variables: dict[object, str] = {}
+        self._numbers = count(1)
+        self.statements: dict[object, str] = {}
+
+    def __reduce__(self) -> tuple[type["_Database"], tuple[()]]:
+        return _Database, ()
+
+    def one(self, value: Constant) -> str:
+        """Return the variable of a constant."""
+        stored = as_stored(value)
+        return self._variable((type(stored), stored), "$1", [stored])
+
+    def contains(self, options: Sequence[Constant], item: str) -> str:
+        """Return the test for a member of a list."""
+        stored = [as_stored(option) for option in options]
+        kind = {bool: "BOOLEAN", float: "DOUBLE", str: "VARCHAR"}[type(stored[0])]
+        # As one text: DuckDB converts the items of a list of parameters one by one, and slowly.
+        joined = _SEPARATOR.join(map(str, stored))
+        variable = self._variable((list, kind, joined), f"string_split($1, $2)::{kind}[]", [joined, _SEPARATOR])
+        return f"list_contains({variable}, {item})"
+
+    def run(self, statement: str, table: Table) -> "dict[str, NDArray[Any]]":
+        """Return the columns of a result. ``table`` is read once: some streams can be read no second time."""
+        database = self._open()
+        database.register(self.TABLE, table)
+        try:
+            columns: dict[str, NDArray[Any]] = database.execute(statement).fetchnumpy()
+        finally:
+            database.unregister(self.TABLE)
+        return columns
+
+    def _open(self) -> "DuckDBPyConnection":
+        """Return the connection; in a forked process, a new one."""
+        if self._connection is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._connection = connection()
+            self._variables = {}
+            self.statements = {}
+        return self._connection
+
+    def _variable(self, key: object, value: str, parameters: list[Any]) -> str:
+        database = self._open()
+        if key not in self._variables:
+            name = f"constant{next(self._numbers)}"
+            database.execute(f"SET VARIABLE {name} = {value}", parameters)
+            self._variables[key] = f"getvariable('{name}')"
+        return self._variables[key]
