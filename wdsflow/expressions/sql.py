@@ -223,9 +223,14 @@ class SqlWriter:
                 call: f"{column}[CASE len({column}) WHEN 1 THEN 1 WHEN {longest} THEN {variable} END]"
                 for call, column in zip(lists, columns, strict=True)
             }
-        each = self._write(node)
+        text = _fold(how, self._write(node), variable, source)
         self._items = outer
-        return _fold(how, each, variable, source)
+        if self._computed is not None and any(call not in self._computed for call in calls_of(node)):
+            # How many items a score has that is not computed yet is not known, and so it is not known which belong
+            # together. Only a sample of which all has one item can be decided by now.
+            is_single = " AND ".join(f"len({column}) = 1" for column in columns)
+            return f"CASE WHEN {is_single} THEN {text} END"
+        return text
 
     def _lists_of(self, node: Node) -> list[ScoreCall]:
         """Return the scores of a node whose column is a list, without those below another fold over items."""
