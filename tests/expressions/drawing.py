@@ -9,7 +9,7 @@ NUMBERS = ["width", "height", "bytes", "blur", "similarity", "json_number(path='
 TEXTS = ["caption", "key", "language"]
 CONDITIONS = ["duplicate", "has_url", "near_duplicate(distance=4)", "has(field='json')"]
 COLUMNS = {**dict.fromkeys(NUMBERS, "number"), **dict.fromkeys(TEXTS, "text"), **dict.fromkeys(CONDITIONS, "boolean")}
-QUOTED = ["''", "'a'", "'Cat'", "'it\\'s'", "'猫 é'", "\"x; DROP TABLE samples; --\"", "' \\t'", "'100%_'", "'\\\\'"]
+QUOTED = ["''", "'a'", "'Cat'", "'it\\'s'", "'猫 é'", '"x; DROP TABLE samples; --"', "' \\t'", "'100%_'", "'\\\\'"]
 PATTERNS = ["'^a'", "r'\\bcat\\b'", "'(a+)+$'", "'[A-Z]'", "'.'", "r'\\s$'"]
 
 
@@ -77,7 +77,9 @@ def number(random: Random, depth: int) -> str:
         case 0 | 1 | 2:
             sign = random.choice(["+", "-", "*", "/", "//", "%"])
             # A constant alone could be a division by zero, which is refused, and so are two constants.
-            return f"({random.choice(NUMBERS)} {sign} {number(random, again)})".replace("/ 0)", "/ 3)").replace("% 0)", "% -3)")
+            return f"({random.choice(NUMBERS)} {sign} {number(random, again)})".replace("/ 0)", "/ 3)").replace(
+                "% 0)", "% -3)"
+            )
         case 3:
             return f"-({number(random, again)})"
         case 4:
@@ -119,6 +121,8 @@ def value(random: Random, kind: str) -> Value:
     if kind == "boolean":
         return random.random() < 0.5
     if kind == "text":
-        return random.choice(["", "a", "A cat", "cat", " Two\tcats\u00a0", "猫 é", "it's", "\\", "100%_", "a\nb", "\0x"])
+        return random.choice(
+            ["", "a", "A cat", "cat", " Two\tcats\u00a0", "猫 é", "it's", "\\", "100%_", "a\nb", "\0x"]
+        )
     odd = [0.0, -0.0, 0.1, 1e300, -1e300, 1e-300, math.nan, math.inf, -math.inf]
     return random.choice([*map(float, range(-4, 5)), 0.5, -1.75, 2048.0, 1000.0, *odd])

@@ -36,7 +36,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "contains": lambda text, part: part in text,
     "startswith": str.startswith,
     "endswith": str.endswith,
-    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+    "matches": lambda text, pattern: re.search(pattern, text, re.ASCII) is not None,
     "length": lambda text: float(len(text)),
     "words": lambda text: float(len(text.split())),
     "abs": abs,

@@ -1,4 +1,4 @@
-"""The functions of expressions, and their SQL."""
+"""The functions of expressions, and their SQL; the names of sizes."""
 
 from typing import NamedTuple
 
@@ -45,6 +45,12 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "abs": Function(("number",), "number", "abs({0})", "a number without its sign"),
     "round": Function(("number",), "number", "round_even({0}, 0)", "the nearest whole number, of two the even one"),
+}
+
+# Bytes: ``120 * KiB``.
+SIZES = {
+    **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
 }
 
 # Names that Python or DuckDB have for these functions.

@@ -12,7 +12,7 @@ from typing import cast, get_args
 
 from .errors import ExpressionError, nearest
 from .foreign_syntax import PATTERN_HINT, PATTERN_WORDS
-from .functions import FUNCTIONS, OTHER_NAMES
+from .functions import FUNCTIONS, OTHER_NAMES, SIZES
 from .patterns import check_pattern
 from .refusals import refusal
 from .score_call import Constant, Kind, ScoreCall, ScoreType
@@ -29,16 +29,6 @@ from .typing_rules import (
     without_comparison,
 )
 
-SIZES = {
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KiB": 1 << 10,
-    "MiB": 1 << 20,
-    "GiB": 1 << 30,
-    "TiB": 1 << 40,
-}
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
     ast.LtE: "<=",

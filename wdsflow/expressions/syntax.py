@@ -7,7 +7,7 @@ import warnings
 from functools import cache
 
 from .errors import ExpressionError
-from .foreign_syntax import explain_syntax_error
+from .syntax_errors import explain_syntax_error
 from .tree import DEEPEST, Span
 
 # Characters of an expression: a list of keys can be long.
