@@ -48,7 +48,8 @@ OVER = {"any", "all", "min", "max", "mean"}
 
 def meaning(text: str, sample: Sample) -> bool | None:
     """Return whether a condition holds for a sample; for several items, for each of them."""
-    return fold("all", ast.parse(text, mode="eval").body, sample)
+    result: bool | None = fold("all", ast.parse(text, mode="eval").body, sample)
+    return result
 
 
 def fold(how: str, tree: ast.expr, sample: Sample) -> Any:
@@ -69,9 +70,10 @@ def names_of(tree: ast.AST) -> set[str]:
     if isinstance(tree, ast.Name):
         return set() if tree.id in SIZES else {tree.id}
     if isinstance(tree, ast.Call):
-        if tree.func.id in OVER:
+        function = ast.unparse(tree.func)
+        if function in OVER:
             return set()
-        if tree.func.id not in FUNCTIONS:
+        if function not in FUNCTIONS:
             return {ast.unparse(tree)}
         return set().union(*map(names_of, tree.args))
     return set().union(*map(names_of, ast.iter_child_nodes(tree)))

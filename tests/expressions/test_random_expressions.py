@@ -36,7 +36,7 @@ def drawn(seed: int) -> tuple[str, Expression, list[Sample]]:
         # Constants alone may be a division by zero.
         with suppress(ExpressionError):
             expression = parse(text, CATALOG)
-    samples = [drawing.sample(random, several=seed % 2 == 1) for _ in range(60)]
+    samples: list[Sample] = [drawing.sample(random, several=seed % 2 == 1) for _ in range(60)]
     return text, expression, samples
 
 

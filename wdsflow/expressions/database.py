@@ -17,6 +17,9 @@ _SETTINGS = (
     # In notebooks and `python -c`, a bar would be shown.
     ("enable_progress_bar", "false"),
     ("threads", "1"),
+    # New in DuckDB 2.0, and 8 by default. A forked process inherits the database without its threads: it would wait for
+    # them, or crash, when it forgets the database or ends.
+    ("async_threads", "0"),
     ("memory_limit", f"'{_MEMORY >> 10}KiB'"),
     ("temp_directory", "''"),
     ("autoinstall_known_extensions", "false"),
@@ -30,7 +33,7 @@ _SETTINGS = (
 
 def connection() -> "DuckDBPyConnection":
     """Return a new connection to the database of this process. Its tables and variables are its own."""
-    # A forked process inherits the object of its parent, but not the threads and locks behind it.
+    # A forked process has one of its own: what it inherits is shared with nobody, but may be in the middle of a query.
     return _database(os.getpid()).cursor()
 
 
@@ -50,7 +53,9 @@ def _database(_process: int) -> "DuckDBPyConnection":
     import duckdb
 
     database = duckdb.connect(":memory:")
+    known = {name for (name,) in database.execute("SELECT name FROM duckdb_settings()").fetchall()}
     # In this order: some settings cannot be made once there is no access to files.
     for setting, value in _SETTINGS:
-        database.execute(f"SET {setting} = {value}")
+        if setting in known:
+            database.execute(f"SET {setting} = {value}")
     return database

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .errors import ExpressionError
-from .score_call import Kind, ScoreCall, ScoreType
+from .score_call import Kind, ScoreCall, ScoreFacts
 from .tree import Node, Operation, ScoreValue, Span, calls_of, nodes_of, printed, printed_term
 
 
@@ -42,12 +42,12 @@ class Expression:
     Attributes:
         text: the text of the user.
         terms: each once, in the order of the text.
-        types: kind, tier and range of each score by its name.
+        facts: cost and range of each score by its name.
     """
 
     text: str = field(compare=False)
     terms: tuple[Term, ...]
-    types: Mapping[str, ScoreType] = field(compare=False, repr=False)
+    facts: Mapping[str, ScoreFacts] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         if len(self.terms) == 1:

@@ -49,8 +49,14 @@ FUNCTIONS: dict[str, Function] = {
 
 # Bytes: ``120 * KiB``.
 SIZES = {
-    **{"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
-    **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
 }
 
 # Names that Python or DuckDB have for these functions.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from .expression import Expression, Term
 from .parser import Parser
-from .score_call import ScoreCall, ScoreType
+from .score_call import ScoreCall, ScoreType, facts_of
 from .sql import SqlTooLongError, check_length
 from .syntax import Source, syntax_tree
 from .tree import Node, Operation, ScoreValue
@@ -64,6 +64,5 @@ def _expression(source: Source, parts: tuple[Node, ...], catalog: Mapping[str, S
             check_length(part)
         except SqlTooLongError as error:
             raise source.error(error.span, "too long for the database", "write % and // of simpler numbers") from None
-    expression = Expression(source.text, tuple(dict.fromkeys(terms)), catalog)
-    names = {call.name for call in expression.scores}
-    return Expression(source.text, expression.terms, {name: catalog[name] for name in names})
+    facts = {call.name: facts_of(catalog[call.name]) for term in terms for call in term.scores}
+    return Expression(source.text, tuple(dict.fromkeys(terms)), facts)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .errors import ExpressionError
 from .expression import Expression
-from .score_call import ScoreType
+from .score_call import ScoreFacts
 from .tree import ARITHMETIC, Compare, Literal, Member, Node, Operation, ScoreValue, calls_of, printed
 
 
@@ -34,21 +34,20 @@ def check_ranges(expression: Expression) -> list[str]:
     return lines
 
 
-def range_in_words(score: ScoreType) -> str:
+def range_in_words(score: ScoreFacts) -> str:
     """Return the range of a score in words."""
-    low, high = getattr(score, "low", None), getattr(score, "high", None)
-    if low is not None and high is not None:
-        return f"from {low:g} to {high:g}"
-    if low is not None:
-        return f"at least {low:g}"
-    return "any number" if high is None else f"at most {high:g}"
+    if score.low is not None and score.high is not None:
+        return f"from {score.low:g} to {score.high:g}"
+    if score.low is not None:
+        return f"at least {score.low:g}"
+    return "any number" if score.high is None else f"at most {score.high:g}"
 
 
 class _Ranges:
     """The possible results of the nodes of an expression."""
 
     def __init__(self, expression: Expression) -> None:
-        self._types = expression.types
+        self._facts = expression.facts
 
     def fixed_comparisons(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """Yield the comparisons of scores that have one result, and that result."""
@@ -100,20 +99,21 @@ class _Ranges:
         return _ANY_NUMBER
 
     def _declared(self, name: str) -> _Range:
-        score = self._types[name]
-        low, high = getattr(score, "low", None), getattr(score, "high", None)
-        return _Range(-math.inf if low is None else low, math.inf if high is None else high)
+        score = self._facts[name]
+        low = -math.inf if score.low is None else score.low
+        high = math.inf if score.high is None else score.high
+        return _Range(low, high)
 
     def in_words(self, node: Node, holds: bool) -> str:
         """Return that a comparison always or never holds, and the ranges of its scores."""
-        ranges = ", ".join(f"{call} is {range_in_words(self._types[call.name])}" for call in calls_of(node))
+        ranges = ", ".join(f"{call} is {range_in_words(self._facts[call.name])}" for call in calls_of(node))
         return f"{printed(node)} {'always' if holds else 'never'} holds: {ranges}"
 
     def hint(self, node: Node) -> str:
         """Return the comparison with a share where a percentage was written."""
         match node:
             case Compare((_,), (ScoreValue(call), Literal(value))) if not isinstance(value, str):
-                if getattr(self._types[call.name], "high", None) == 1 and 1 < value <= 100:
+                if self._facts[call.name].high == 1 and 1 < value <= 100:
                     share = Compare(node.signs, (node.items[0], Literal(value / 100)))
                     return f"write {printed(share)}"
         return "scores and their ranges: wdsflow scores"

@@ -40,6 +40,20 @@ class ScoreType(Protocol):
         """Its cost: header, text, pixels or model."""
 
 
+class ScoreFacts(NamedTuple):
+    """What is kept of a score in an expression. It can be sent to processes that do not know the score."""
+
+    tier: str
+    low: float | None
+    high: float | None
+    compares_samples: bool
+
+
+def facts_of(score: ScoreType) -> ScoreFacts:
+    """Return what an expression keeps of a score."""
+    return ScoreFacts(score.tier, getattr(score, "low", None), getattr(score, "high", None), hasattr(score, "compares"))
+
+
 def spelled(value: Setting) -> str:
     r"""Return a constant as Python spells it, with double quotes: a shell needs the single ones.
 

@@ -18,7 +18,7 @@ from .functions import FUNCTIONS
 from .score_call import Constant, ScoreCall
 from .tree import ARITHMETIC, OVER_ITEMS, Compare, Literal, Member, Node, Operation, ScoreValue, Span, calls_of
 
-_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
+SQL_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 # Characters of a term. A chain or a remainder names its operands several times, and they may be long themselves.
 _LONGEST = 4_000_000
 _SIGNS = {"==": "=", "!=": "<>"}
@@ -165,8 +165,9 @@ class SqlWriter:
                 return self._over(how, item)
             case Operation(sign, (left, right)) if sign in ARITHMETIC:
                 return self._arithmetic(sign, left, right)
-            case _:
-                return FUNCTIONS[node.name].sql.format(*map(self._write, node.items))
+            case Operation(name, items):
+                return FUNCTIONS[name].sql.format(*map(self._write, items))
+        raise AssertionError(node)
 
     def _operand(self, node: Node) -> str:
         """Return the SQL of a node as an operand: in parentheses unless it is one word."""
@@ -178,7 +179,7 @@ class SqlWriter:
 
     def _value(self, call: ScoreCall, kind: str) -> str:
         if self._computed is not None and call not in self._computed:
-            return f"NULL::{_TYPES[kind]}"
+            return f"NULL::{SQL_TYPES[kind]}"
         return self._items.get(call) or self._columns(call)
 
     def _is_none(self, item: Node) -> str:

@@ -141,5 +141,6 @@ def _print(node: Node) -> tuple[str, int]:
         case Operation(sign, (left, right)) if sign in ARITHMETIC:
             tightness = _ADD if sign in {"+", "-"} else _MULTIPLY
             return f"{printed(left, tightness)} {sign} {printed(right, tightness + 1)}", tightness
-        case _:
-            return f"{node.name}({', '.join(map(printed, node.items))})", _ATOM
+        case Operation(name, items):
+            return f"{name}({', '.join(map(printed, items))})", _ATOM
+    raise AssertionError(node)

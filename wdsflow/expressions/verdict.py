@@ -3,25 +3,18 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .constants import as_stored
-from .database import connection
 from .expression import Expression, Term
-from .score_call import Constant, ScoreCall
-from .sql import SqlWriter, quoted_name
+from .score_call import ScoreCall
+from .session import TABLE, Session
+from .sql import SQL_TYPES, SqlWriter, quoted_name
 from .steps import terms_by_cost
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
-
-# No text of an expression contains it.
-_SEPARATOR = "\0"
-_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 
 
 class Table(Protocol):
@@ -71,7 +64,11 @@ class Evaluator:
     def __init__(self, expression: Expression, terms: Sequence[Term] | None = None) -> None:
         self.expression = expression
         self.terms = tuple(terms_by_cost(expression) if terms is None else terms)
-        self._database = _Database()
+        self._session: Session | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what goes to another process: it makes a session of its own."""
+        return {**vars(self), "_session": None}
 
     def evaluate(
         self,
@@ -96,20 +93,19 @@ class Evaluator:
         if computed is None:
             computed = self.expression.scores
         layout = _Layout(tuple(table.schema.names), frozenset(computed), frozenset(lists), tuple(lacks))
-        columns = self._database.run(self._statement(layout), table)
-        return _verdict(columns, len(self.terms), layout.lacks)
+        if self._session is None or self._session.process != os.getpid():
+            self._session = Session()
+        session = self._session
+        if layout not in session.statements:
+            session.statements[layout] = self._statement(layout, session)
+        return _verdict(session.run(session.statements[layout], table), len(self.terms), layout.lacks)
 
-    def _statement(self, layout: "_Layout") -> str:
+    def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
-        if layout not in self._database.statements:
-            self._database.statements[layout] = self._new_statement(layout)
-        return self._database.statements[layout]
-
-    def _new_statement(self, layout: "_Layout") -> str:
         # By position: DuckDB does not distinguish upper and lower case in names, and keys in json do.
         positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
         columns = {call: positions[str(call)] for call in self.expression.scores if call in layout.computed}
-        writer = SqlWriter(self._database, columns.__getitem__, layout.lists, layout.computed)
+        writer = SqlWriter(session, columns.__getitem__, layout.lists, layout.computed)
         results = [f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)]
         for number, call in enumerate(layout.lacks):
             parts = [part for term in self.terms if (part := writer.lacks(term.node, call)) is not None]
@@ -117,7 +113,7 @@ class Evaluator:
         cleaned = ["NULL"]
         for call, column in columns.items():
             cleaned.append(f"{_cleaned(column, self.expression.kinds[call], call in layout.lists)} AS {column}")
-        table = f"{quoted_name(_Database.TABLE)} AS samples({', '.join(positions.values())})"
+        table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
         return f"SELECT {', '.join(results)} FROM (SELECT {', '.join(cleaned)} FROM {table})"
 
 
@@ -133,12 +129,12 @@ class _Layout(NamedTuple):
 def _cleaned(column: str, kind: str, is_list: bool) -> str:
     """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
     if not is_list:
-        value = f"{column}::{_TYPES[kind]}"
+        value = f"{column}::{SQL_TYPES[kind]}"
         return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
-    values = f"{column}::{_TYPES[kind]}[]"
+    values = f"{column}::{SQL_TYPES[kind]}[]"
     if kind == "number":
         values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
-    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{_TYPES[kind]}] END"
+    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
 
 
 def _verdict(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Verdict:
@@ -157,64 +153,3 @@ def _verdict(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence
         lacking = columns[f"l{number}"]
         lacks[call] = open_ & np.ma.getdata(lacking).astype(np.bool_) & ~np.ma.getmaskarray(lacking)
     return Verdict(keep, drop, open_, term, lacks)
-
-
-class _Database:
-    """The connection of an evaluator, made on first use in each process, and its constants.
-
-    A constant is a variable of the connection: set once, while a parameter would be converted for each window, which
-    takes longer than the query in DuckDB before 2.0.
-    """
-
-    TABLE = "samples"
-
-    def __init__(self) -> None:
-        self._process = 0
-        self._connection: DuckDBPyConnection | None = None
-        self._variables: dict[object, str] = {}
-        self._numbers = count(1)
-        self.statements: dict[object, str] = {}
-
-    def __reduce__(self) -> tuple[type["_Database"], tuple[()]]:
-        return _Database, ()
-
-    def one(self, value: Constant) -> str:
-        """Return the variable of a constant."""
-        stored = as_stored(value)
-        return self._variable((type(stored), stored), "$1", [stored])
-
-    def contains(self, options: Sequence[Constant], item: str) -> str:
-        """Return the test for a member of a list."""
-        stored = [as_stored(option) for option in options]
-        kind = {bool: "BOOLEAN", float: "DOUBLE", str: "VARCHAR"}[type(stored[0])]
-        # As one text: DuckDB converts the items of a list of parameters one by one, and slowly.
-        joined = _SEPARATOR.join(map(str, stored))
-        variable = self._variable((list, kind, joined), f"string_split($1, $2)::{kind}[]", [joined, _SEPARATOR])
-        return f"list_contains({variable}, {item})"
-
-    def run(self, statement: str, table: Table) -> "dict[str, NDArray[Any]]":
-        """Return the columns of a result. ``table`` is read once: some streams can be read no second time."""
-        database = self._open()
-        database.register(self.TABLE, table)
-        try:
-            columns: dict[str, NDArray[Any]] = database.execute(statement).fetchnumpy()
-        finally:
-            database.unregister(self.TABLE)
-        return columns
-
-    def _open(self) -> "DuckDBPyConnection":
-        """Return the connection; in a forked process, a new one."""
-        if self._connection is None or self._process != os.getpid():
-            self._process = os.getpid()
-            self._connection = connection()
-            self._variables = {}
-            self.statements = {}
-        return self._connection
-
-    def _variable(self, key: object, value: str, parameters: list[Any]) -> str:
-        database = self._open()
-        if key not in self._variables:
-            name = f"constant{next(self._numbers)}"
-            database.execute(f"SET VARIABLE {name} = {value}", parameters)
-            self._variables[key] = f"getvariable('{name}')"
-        return self._variables[key]
