@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from tests.expressions.catalog import CATALOG
+from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.expressions.verdict import Evaluator
 
 WIDTH, HEIGHT, BLUR, SIMILARITY = map(ScoreCall, ("width", "height", "blur", "similarity"))
 
@@ -34,12 +34,12 @@ def test_a_dropped_row_has_its_first_false_term_and_an_unknown_one_its_first_unk
     evaluator = Evaluator(parse("similarity > 0.3 and width > 1 and blur > 1", CATALOG))
     assert [str(term) for term in evaluator.terms] == ["width > 1", "blur > 1", "similarity > 0.3"]
     table = pa.table({"width": [2, 0, 0, 2, None], "blur": [2, 0, None, None, 2], "similarity": [1, 0, 0, None, None]})
-    verdict = evaluator.evaluate(table, lacks=[WIDTH, BLUR, SIMILARITY])
-    assert verdict.keep.tolist() == [True, False, False, False, False]
-    assert verdict.drop.tolist() == [False, True, True, False, False]
-    assert verdict.unknown.tolist() == [False, False, False, True, True]
-    assert verdict.term.tolist() == [-1, 0, 0, 1, 0]
-    assert {str(call): rows.nonzero()[0].tolist() for call, rows in verdict.lacks.items()} == {
+    decisions = evaluator.evaluate(table, lacks=[WIDTH, BLUR, SIMILARITY])
+    assert decisions.keep.tolist() == [True, False, False, False, False]
+    assert decisions.drop.tolist() == [False, True, True, False, False]
+    assert decisions.unknown.tolist() == [False, False, False, True, True]
+    assert decisions.term.tolist() == [-1, 0, 0, 1, 0]
+    assert {str(call): rows.nonzero()[0].tolist() for call, rows in decisions.lacks.items()} == {
         "width": [4],
         "blur": [3],
         "similarity": [3, 4],
@@ -59,11 +59,11 @@ def test_the_order_of_terms_names_the_reason_and_changes_nothing_else() -> None:
 def test_scores_that_are_not_computed_are_unknown_and_only_rows_that_need_them_lack_them() -> None:
     evaluator = Evaluator(parse("(width > 10 or similarity > 0.5) and height > 1", CATALOG))
     table = pa.table({"width": [11, 1, 1, None], "height": [2, 2, 0, 2]})
-    verdict = evaluator.evaluate(table, computed=[WIDTH, HEIGHT], lacks=[SIMILARITY, WIDTH])
-    assert verdict.keep.tolist() == [True, False, False, False]
-    assert verdict.drop.tolist() == [False, False, True, False]
-    assert verdict.lacks[SIMILARITY].tolist() == [False, True, False, True]
-    assert verdict.lacks[WIDTH].tolist() == [False, False, False, True]
+    decisions = evaluator.evaluate(table, computed=[WIDTH, HEIGHT], lacks=[SIMILARITY, WIDTH])
+    assert decisions.keep.tolist() == [True, False, False, False]
+    assert decisions.drop.tolist() == [False, False, True, False]
+    assert decisions.lacks[SIMILARITY].tolist() == [False, True, False, True]
+    assert decisions.lacks[WIDTH].tolist() == [False, False, False, True]
 
 
 def test_a_value_of_a_score_that_counts_as_not_computed_is_not_looked_at() -> None:
@@ -76,24 +76,24 @@ def test_a_value_of_a_score_that_counts_as_not_computed_is_not_looked_at() -> No
 def test_a_test_for_none_waits_for_its_score() -> None:
     evaluator = Evaluator(parse("blur is None or width > 5", CATALOG))
     table = pa.table({"width": [9, 1, 1], "blur": pa.array([None, None, 2.0])})
-    verdict = evaluator.evaluate(table, computed=[WIDTH], lacks=[BLUR])
-    assert (verdict.keep.tolist(), verdict.lacks[BLUR].tolist()) == ([True, False, False], [False, True, True])
+    decisions = evaluator.evaluate(table, computed=[WIDTH], lacks=[BLUR])
+    assert (decisions.keep.tolist(), decisions.lacks[BLUR].tolist()) == ([True, False, False], [False, True, True])
     assert evaluator.evaluate(table).keep.tolist() == [True, True, False]
 
 
 def test_below_a_decided_part_nothing_is_lacking() -> None:
     evaluator = Evaluator(parse("duplicate or (width > 10 and similarity > 0.3)", CATALOG))
     table = pa.table({"width": [5, 20]})
-    verdict = evaluator.evaluate(table, computed=[WIDTH], lacks=[SIMILARITY, ScoreCall("duplicate")])
-    assert verdict.unknown.all()
-    assert verdict.lacks[SIMILARITY].tolist() == [False, True]
-    assert verdict.lacks[ScoreCall("duplicate")].all()
+    decisions = evaluator.evaluate(table, computed=[WIDTH], lacks=[SIMILARITY, ScoreCall("duplicate")])
+    assert decisions.unknown.all()
+    assert decisions.lacks[SIMILARITY].tolist() == [False, True]
+    assert decisions.lacks[ScoreCall("duplicate")].all()
 
 
 def test_an_unknown_row_that_lacks_nothing_has_no_result() -> None:
     evaluator = Evaluator(parse("width / height > 1", CATALOG))
-    verdict = evaluator.evaluate(pa.table({"width": [1], "height": [0]}), lacks=[WIDTH, HEIGHT])
-    assert (verdict.unknown.tolist(), verdict.lacks[WIDTH].tolist(), verdict.lacks[HEIGHT].tolist()) == (
+    decisions = evaluator.evaluate(pa.table({"width": [1], "height": [0]}), lacks=[WIDTH, HEIGHT])
+    assert (decisions.unknown.tolist(), decisions.lacks[WIDTH].tolist(), decisions.lacks[HEIGHT].tolist()) == (
         [True],
         [False],
         [False],
@@ -104,17 +104,17 @@ def test_a_table_is_read_once_by_the_arrow_stream_interface_alone() -> None:
     evaluator = Evaluator(parse("width > 1 and caption != 'a'", CATALOG))
     table = pa.table({"caption": ["a", "b", None], "more": [1, 2, 3], "width": np.array([2, np.nan, 2])})
     for _ in range(3):
-        verdict = evaluator.evaluate(Stream(table), lacks=[WIDTH])
-        assert verdict.drop.tolist() == [True, False, False]
-        assert verdict.lacks[WIDTH].tolist() == [False, True, False]
+        decisions = evaluator.evaluate(Stream(table), lacks=[WIDTH])
+        assert decisions.drop.tolist() == [True, False, False]
+        assert decisions.lacks[WIDTH].tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.null()])
 def test_numbers_of_any_type_are_floats(kind: pa.DataType) -> None:
     evaluator = Evaluator(parse("width * width > 100", CATALOG))
     values = [None, None] if kind == pa.null() else [100, None]
-    verdict = evaluator.evaluate(pa.table({"width": pa.array(values, kind)}))
-    assert verdict.keep.tolist() == [kind != pa.null(), False]
+    decisions = evaluator.evaluate(pa.table({"width": pa.array(values, kind)}))
+    assert decisions.keep.tolist() == [kind != pa.null(), False]
 
 
 def test_texts_of_any_type_are_texts_and_few_values_may_be_in_a_dictionary() -> None:
@@ -132,8 +132,8 @@ def test_names_that_differ_in_case_are_different_columns() -> None:
 
 def test_no_rows_and_no_columns() -> None:
     evaluator = Evaluator(parse("width > 1", CATALOG))
-    verdict = evaluator.evaluate(pa.table({"width": pa.array([], pa.float64())}), lacks=[WIDTH])
-    assert len(verdict.keep) == len(verdict.term) == len(verdict.lacks[WIDTH]) == 0
+    decisions = evaluator.evaluate(pa.table({"width": pa.array([], pa.float64())}), lacks=[WIDTH])
+    assert len(decisions.keep) == len(decisions.term) == len(decisions.lacks[WIDTH]) == 0
     assert Evaluator(parse("True", CATALOG)).evaluate(pa.table({"key": ["a", "b"]})).keep.tolist() == [True, True]
     with pytest.raises(KeyError, match="width"):
         evaluator.evaluate(pa.table({"height": [1]}))
@@ -158,7 +158,7 @@ import os, sys
 import pyarrow as pa
 from tests.expressions.catalog import CATALOG
 from wdsflow.expressions.parsing import parse
-from wdsflow.expressions.verdict import Evaluator
+from wdsflow.expressions.evaluator import Evaluator
 
 evaluator = Evaluator(parse("width > 1 and language in ('en', 'de')", CATALOG))
 table = pa.table({"width": [2, 2, 1], "language": ["en", "fr", "de"]})

@@ -12,8 +12,8 @@ from tests.expressions.catalog import CATALOG
 from tests.expressions.tables import table_of
 from wdsflow.expressions.database import connection, error_of
 from wdsflow.expressions.errors import ExpressionError
+from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.parsing import parse, parse_score
-from wdsflow.expressions.verdict import Evaluator
 from wdsflow.text.shell import escape
 
 REFUSED = [
@@ -162,10 +162,10 @@ HARMLESS = [
 def test_what_looks_like_a_statement_is_a_text(text: str, folder: Path) -> None:
     evaluator = Evaluator(parse(text, CATALOG))
     samples = [{"caption": [caption], "key": [caption]} for caption in ("a", "x' OR 1=1; DROP TABLE samples; --")]
-    verdicts = [evaluator.evaluate(table_of(samples, ["caption", "key"], [])) for _ in range(2)]
-    assert verdicts[0].keep.tolist() == verdicts[1].keep.tolist()
-    assert text.startswith("caption == ") is not bool(verdicts[0].keep[0])
-    assert bool(verdicts[0].keep[1])
+    decisions = [evaluator.evaluate(table_of(samples, ["caption", "key"], [])) for _ in range(2)]
+    assert decisions[0].keep.tolist() == decisions[1].keep.tolist()
+    assert text.startswith("caption == ") is not bool(decisions[0].keep[0])
+    assert bool(decisions[0].keep[1])
     assert list(folder.iterdir()) == []
 
 
@@ -178,8 +178,8 @@ def test_a_setting_is_part_of_a_name_and_no_statement(label: str) -> None:
     assert parse_score(str(call), CATALOG) == call
     import pyarrow as pa
 
-    verdict = Evaluator(expression).evaluate(pa.table({str(call): [0.25, 0.75]}))
-    assert verdict.keep.tolist() == [False, True]
+    decisions = Evaluator(expression).evaluate(pa.table({str(call): [0.25, 0.75]}))
+    assert decisions.keep.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

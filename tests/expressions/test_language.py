@@ -9,9 +9,9 @@ import pytest
 
 from tests.expressions.catalog import CATALOG
 from tests.expressions.tables import TYPES
+from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.score_call import ScoreCall, column_names
-from wdsflow.expressions.verdict import Evaluator
 
 FAILED = None
 
@@ -99,8 +99,8 @@ def results(text: str, **columns: Any) -> bool | None:
         )
         for call in expression.scores
     }
-    verdict = Evaluator(expression).evaluate(pa.table(arrays or {"key": ["a"]}), lists=lists)
-    return True if verdict.keep[0] else False if verdict.drop[0] else None
+    decisions = Evaluator(expression).evaluate(pa.table(arrays or {"key": ["a"]}), lists=lists)
+    return True if decisions.keep[0] else False if decisions.drop[0] else None
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from tests.expressions.catalog import CATALOG
 from tests.expressions.reference import Sample, meaning, plain
 from tests.expressions.tables import CALLS, lists_of, table_of
 from wdsflow.expressions.errors import ExpressionError
+from wdsflow.expressions.evaluator import Decisions, Evaluator
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import printed_sql, sql
 from wdsflow.expressions.steps import steps_of
-from wdsflow.expressions.verdict import Evaluator, Verdict
 
 COLUMNS = list(drawing.COLUMNS)
 NAMES = {call: name for name, call in CALLS.items()}
@@ -46,13 +46,13 @@ def expected_of(expression: Expression, samples: list[Sample]) -> list[list[bool
     return [[meaning(source, sample) for source in sources] for sample in samples]
 
 
-def check(verdict: Verdict, terms: list[list[bool | None]], order: list[int]) -> None:
+def check(decisions: Decisions, terms: list[list[bool | None]], order: list[int]) -> None:
     for row, values in enumerate(terms):
         result = False if False in values else None if None in values else True
-        said = (bool(verdict.keep[row]), bool(verdict.drop[row]), bool(verdict.unknown[row]))
+        said = (bool(decisions.keep[row]), bool(decisions.drop[row]), bool(decisions.unknown[row]))
         assert said == (result is True, result is False, result is None), row
         decisive = [number for number, index in enumerate(order) if result is not True and values[index] is result]
-        assert verdict.term[row] == (decisive[0] if decisive else -1)
+        assert decisions.term[row] == (decisive[0] if decisive else -1)
 
 
 @pytest.mark.parametrize("seed", CASES)
@@ -63,12 +63,12 @@ def test_the_evaluator_says_what_plain_python_says(seed: int) -> None:
     evaluator = Evaluator(expression)
     order = [expression.terms.index(term) for term in evaluator.terms]
     table = table_of(samples, {NAMES[call] for call in expression.scores} or {"key"}, lists)
-    verdict = evaluator.evaluate(table, lists=[CALLS[name] for name in lists], lacks=expression.scores)
+    decisions = evaluator.evaluate(table, lists=[CALLS[name] for name in lists], lacks=expression.scores)
     terms = expected_of(expression, samples)
     # The text as it was drawn means the same as its canonical form.
     whole = [meaning(text, sample) for sample in samples] if lists == [] else None
     assert whole in (None, [False if False in row else None if None in row else True for row in terms])
-    check(verdict, terms, order)
+    check(decisions, terms, order)
 
 
 @pytest.mark.parametrize("seed", CASES)
@@ -84,14 +84,14 @@ def test_a_result_stays_when_more_scores_are_known_and_only_needed_ones_are_comp
     Random(seed).shuffle(steps)
     for step in [(), *steps]:
         if step:
-            verdict = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls, step)
+            decisions = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls, step)
             for call in step:
-                for row in np.flatnonzero(verdict.lacks[call]):
+                for row in np.flatnonzero(decisions.lacks[call]):
                     known[row][NAMES[call]] = samples[row][NAMES[call]]
             computed += step
-        verdict = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls)
+        decisions = evaluator.evaluate(table_of(known, COLUMNS, lists), computed, list_calls)
         for row, before in enumerate(decided):
-            now = True if verdict.keep[row] else False if verdict.drop[row] else None
+            now = True if decisions.keep[row] else False if decisions.drop[row] else None
             assert before in (None, now)
             decided[row] = now
     terms = expected_of(expression, samples)

@@ -17,8 +17,8 @@ from .patterns import check_pattern
 from .refusals import refusal
 from .score_call import Constant, Kind, ScoreCall, ScoreType
 from .settings import check_settings, settings_of
-from .syntax import Source
-from .tree import OVER_ITEMS, Compare, Literal, Member, Node, Operation, ScoreValue, Span
+from .syntax import ExpressionText
+from .tree import OVER_ITEMS, Compare, Literal, Membership, Node, Operation, ScoreValue, Span
 from .typing_rules import (
     is_operation,
     need_condition,
@@ -53,7 +53,7 @@ _OTHER_CONSTANTS = {"true": "True", "false": "False", "null": "None", "none": "N
 class Parser:
     """Translates one expression. ``scores`` are those that it may name."""
 
-    def __init__(self, source: Source, scores: Mapping[str, ScoreType]) -> None:
+    def __init__(self, source: ExpressionText, scores: Mapping[str, ScoreType]) -> None:
         self._source = source
         self._scores = scores
         self._methods: dict[type[ast.expr], Callable[..., Node]] = {
@@ -179,7 +179,7 @@ class Parser:
             for option in options:
                 need_same_kind(self._source, left, option)
             values = dict.fromkeys(option.value for option in options)
-            test = Member((left,), tuple(values), span)
+            test = Membership((left,), tuple(values), span)
         else:
             self._refuse_list_of_one(right)
             whole = self.node(right)

@@ -6,7 +6,7 @@ from .expression import Expression, Term
 from .parser import Parser
 from .score_call import ScoreCall, ScoreType, facts_of
 from .sql import SqlTooLongError, check_length
-from .syntax import Source, syntax_tree
+from .syntax import ExpressionText, syntax_tree
 from .tree import Node, Operation, ScoreValue
 from .typing_rules import kind_in_words, need_condition
 
@@ -24,7 +24,7 @@ def parse(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
     Raises:
         ExpressionError: with the position in the text and what to write instead.
     """
-    source = Source(text)
+    source = ExpressionText(text)
     node = Parser(source, catalog).node(syntax_tree(source))
     need_condition(source, node, "a predicate is")
     parts = node.items if isinstance(node, Operation) and node.name == "and" else (node,)
@@ -35,7 +35,7 @@ def parse(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
 
 def parse_number(text: str, catalog: Mapping[str, ScoreType]) -> Expression:
     """Return the number that a text means, as ``parse`` does: a score or a sum of some, such as ``width / height``."""
-    source = Source(text)
+    source = ExpressionText(text)
     node = Parser(source, catalog).node(syntax_tree(source))
     if node.kind != "number":
         raise source.error(node.span, f"it is {kind_in_words(node.kind)}, not a number")
@@ -47,7 +47,7 @@ def parse_score(text: str, catalog: Mapping[str, ScoreType]) -> ScoreCall:
 
     Raises ExpressionError, also if the text is more than the name of a score.
     """
-    source = Source(text)
+    source = ExpressionText(text)
     node = Parser(source, catalog).node(syntax_tree(source))
     if not isinstance(node, ScoreValue):
         hint = "conditions belong in --where, and all scores are listed by: wdsflow scores"
@@ -55,7 +55,7 @@ def parse_score(text: str, catalog: Mapping[str, ScoreType]) -> ScoreCall:
     return node.call
 
 
-def _expression(source: Source, parts: tuple[Node, ...], catalog: Mapping[str, ScoreType]) -> Expression:
+def _expression(source: ExpressionText, parts: tuple[Node, ...], catalog: Mapping[str, ScoreType]) -> Expression:
     terms = []
     for part in parts:
         start, end = part.span

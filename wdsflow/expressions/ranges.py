@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .errors import ExpressionError
 from .expression import Expression
 from .score_call import ScoreFacts
-from .tree import ARITHMETIC, Compare, Literal, Member, Node, Operation, ScoreValue, calls_of, printed
+from .tree import ARITHMETIC, Compare, Literal, Membership, Node, Operation, ScoreValue, calls_of, printed
 
 
 class _Range(NamedTuple):
@@ -51,7 +51,7 @@ class _Ranges:
 
     def fixed_comparisons(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """Yield the comparisons of scores that have one result, and that result."""
-        if isinstance(node, (Compare, Member)):
+        if isinstance(node, (Compare, Membership)):
             holds = self.only_result(node)
             if holds is not None and calls_of(node):
                 yield node, holds
@@ -68,7 +68,7 @@ class _Ranges:
                 ranges = [self._range(item) for item in items]
                 links = zip(signs, ranges, ranges[1:], strict=False)
                 return _conjunction([_comparison(sign, left, right) for sign, left, right in links])
-            case Member((item,), options) if item.kind == "number":
+            case Membership((item,), options) if item.kind == "number":
                 low, high = self._range(item)
                 possible = [low <= option <= high for option in options if not isinstance(option, str)]
                 return None if any(possible) else False

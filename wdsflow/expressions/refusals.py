@@ -5,7 +5,7 @@ import re
 
 from .errors import ExpressionError
 from .functions import FUNCTIONS, OTHER_NAMES
-from .syntax import Source
+from .syntax import ExpressionText
 from .tree import Span
 
 _SIGNS: dict[type[ast.AST], tuple[str, str]] = {
@@ -45,7 +45,7 @@ _OTHERS: dict[type[ast.AST], tuple[str, str]] = {
 }
 
 
-def refusal(source: Source, tree: ast.expr) -> ExpressionError:
+def refusal(source: ExpressionText, tree: ast.expr) -> ExpressionError:
     """Return the error about a part of Python's syntax that expressions do not have."""
     span = source.span(tree)
     if isinstance(tree, ast.Attribute):
@@ -66,7 +66,7 @@ def refusal(source: Source, tree: ast.expr) -> ExpressionError:
     return source.error(span, detail, hint)
 
 
-def _attribute(source: Source, tree: ast.Attribute) -> ExpressionError:
+def _attribute(source: ExpressionText, tree: ast.Attribute) -> ExpressionError:
     start = source.span(tree.value)[1]
     name = OTHER_NAMES.get(tree.attr, tree.attr)
     hint = "a score is one name, such as width"
@@ -77,7 +77,7 @@ def _attribute(source: Source, tree: ast.Attribute) -> ExpressionError:
     return source.error((start, source.span(tree)[1]), "a dot has no meaning here", hint)
 
 
-def _between(source: Source, left: ast.expr, right: ast.expr) -> Span:
+def _between(source: ExpressionText, left: ast.expr, right: ast.expr) -> Span:
     """Return where the sign between two operands is: parentheses may be next to it."""
     start, end = source.span(left)[1], source.span(right)[0]
     sign = re.search(r"[^\s()]+", source.text[start:end])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from .errors import nearest
 from .score_call import ScoreType, Setting, spelled
-from .syntax import Source
+from .syntax import ExpressionText
 from .tree import Span
 
 # Reads a constant, or raises ExpressionError; the text names what is needed.
@@ -14,7 +14,7 @@ ReadConstant = Callable[[ast.expr, str], Setting]
 
 
 def settings_of(
-    source: Source, call: ast.Call, name: str, score: ScoreType, read_constant: ReadConstant
+    source: ExpressionText, call: ast.Call, name: str, score: ScoreType, read_constant: ReadConstant
 ) -> dict[str, Setting]:
     """Return the settings of a call by name. Raises ExpressionError if the score does not take them."""
     spans: dict[str, Span] = {}
@@ -29,7 +29,7 @@ def settings_of(
     return settings
 
 
-def _arguments(source: Source, call: ast.Call, name: str, score: ScoreType) -> list[tuple[str, ast.expr, Span]]:
+def _arguments(source: ExpressionText, call: ast.Call, name: str, score: ScoreType) -> list[tuple[str, ast.expr, Span]]:
     """Return name, value and position of each setting."""
     arguments: list[tuple[str, ast.expr, Span]] = []
     bare = str(getattr(score, "argument", ""))
@@ -48,7 +48,7 @@ def _arguments(source: Source, call: ast.Call, name: str, score: ScoreType) -> l
     return arguments
 
 
-def _value(source: Source, value: ast.expr, read_constant: ReadConstant) -> Setting:
+def _value(source: ExpressionText, value: ast.expr, read_constant: ReadConstant) -> Setting:
     """Return a constant, or a tuple of constants."""
     if not isinstance(value, (ast.Tuple, ast.List)):
         return read_constant(value, "a value of the setting")
@@ -59,7 +59,12 @@ def _value(source: Source, value: ast.expr, read_constant: ReadConstant) -> Sett
 
 
 def check_settings(
-    source: Source, name: str, score: object, settings: Mapping[str, Setting], spans: Mapping[str, Span], whole: Span
+    source: ExpressionText,
+    name: str,
+    score: object,
+    settings: Mapping[str, Setting],
+    spans: Mapping[str, Span],
+    whole: Span,
 ) -> None:
     """Raise ExpressionError if a score, a dataclass, does not take these settings. ``whole``: the position of the score."""
     assert dataclasses.is_dataclass(score)
@@ -97,7 +102,9 @@ def _wanted(value: Setting, field: "dataclasses.Field[object]") -> str:
     return ""
 
 
-def _check_by_the_score(source: Source, name: str, score: type, settings: Mapping[str, Setting], whole: Span) -> None:
+def _check_by_the_score(
+    source: ExpressionText, name: str, score: type, settings: Mapping[str, Setting], whole: Span
+) -> None:
     try:
         score(**settings)
     except (ValueError, TypeError, ArithmeticError, LookupError) as error:

@@ -16,7 +16,7 @@ from .constants import Constants, Literals, Parameters
 from .expression import Expression
 from .functions import FUNCTIONS
 from .score_call import Constant, ScoreCall
-from .tree import ARITHMETIC, OVER_ITEMS, Compare, Literal, Member, Node, Operation, ScoreValue, Span, calls_of
+from .tree import ARITHMETIC, OVER_ITEMS, Compare, Literal, Membership, Node, Operation, ScoreValue, Span, calls_of
 
 SQL_TYPES = {"number": "DOUBLE", "boolean": "BOOLEAN", "text": "VARCHAR"}
 # Characters of a term. A chain or a remainder names its operands several times, and they may be long themselves.
@@ -148,7 +148,7 @@ class SqlWriter:
                 operands = [self._operand(item) for item in items]
                 links = zip(operands, signs, operands[1:], strict=False)
                 return " AND ".join(f"{left} {_SIGNS.get(sign, sign)} {right}" for left, sign, right in links)
-            case Member((item,), options):
+            case Membership((item,), options):
                 return self._constants.contains(options, self._operand(item))
             case Operation("and" | "or" as word, items):
                 return f" {word.upper()} ".join(map(self._operand, items))

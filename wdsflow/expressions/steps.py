@@ -15,14 +15,14 @@ TIERS = ("header", "text", "pixels", "model")
 COMPARED = "compared"
 
 
-class Step(NamedTuple):
+class ScoreStep(NamedTuple):
     """Scores that are computed before the expression is evaluated again, in the order of the text."""
 
     tier: str
     scores: tuple[ScoreCall, ...]
 
 
-def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> list[Step]:
+def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> list[ScoreStep]:
     """Return the steps in which the scores of an expression are computed.
 
     A tier is one step, since its scores share what they read or decode, but each model is one: it runs only for samples
@@ -36,7 +36,7 @@ def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> 
         within = position if is_model else int(call in among_kept)
         by_step.setdefault((rank, within), []).append(call)
     tiers = (*TIERS, COMPARED)
-    return [Step(tiers[rank], tuple(calls)) for (rank, _), calls in sorted(by_step.items())]
+    return [ScoreStep(tiers[rank], tuple(calls)) for (rank, _), calls in sorted(by_step.items())]
 
 
 def terms_by_cost(expression: Expression) -> tuple[Term, ...]:

@@ -19,7 +19,7 @@ _STRING = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\"""", re.DOTALL)
 _OPERATOR = re.compile(r"[\w)\]'\"]\s*(?:[-+*/%@&|^(\[]|\.[^\W\d])")
 
 
-class Source:
+class ExpressionText:
     """The text of an expression, and the positions of Python's syntax nodes in it."""
 
     def __init__(self, text: str) -> None:
@@ -66,7 +66,7 @@ class Source:
         return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def syntax_tree(source: Source) -> ast.expr:
+def syntax_tree(source: ExpressionText) -> ast.expr:
     """Return the syntax tree of an expression. Nothing is evaluated. Raises ExpressionError."""
     text = source.text
     if len(text) > LONGEST:
@@ -95,11 +95,11 @@ def syntax_tree(source: Source) -> ast.expr:
     return tree
 
 
-def _too_deep(source: Source) -> ExpressionError:
+def _too_deep(source: ExpressionText) -> ExpressionError:
     return source.error((0, 1), f"nested more than {DEEPEST} levels deep")
 
 
-def _refuse_control_characters(source: Source) -> None:
+def _refuse_control_characters(source: ExpressionText) -> None:
     """Refuse characters that no text of a sample has by intention, and that Python's parser stumbles over."""
     if source.text.isprintable():
         return
@@ -108,7 +108,7 @@ def _refuse_control_characters(source: Source) -> None:
             raise source.error((index, index + 1), "a control character")
 
 
-def _refuse_deep_trees(source: Source, tree: ast.expr) -> None:
+def _refuse_deep_trees(source: ExpressionText, tree: ast.expr) -> None:
     """Refuse a tree that is nested too deeply: later steps are recursive."""
     level = [tree]
     for _ in range(DEEPEST):

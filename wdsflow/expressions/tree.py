@@ -53,7 +53,7 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Member:
+class Membership:
     """Whether a value, the only item, is one of several constants."""
 
     kind: ClassVar[Kind] = "boolean"
@@ -78,7 +78,7 @@ class Operation:
     span: Span = field(default=(0, 0), compare=False)
 
 
-Node: TypeAlias = Literal | ScoreValue | Compare | Member | Operation
+Node: TypeAlias = Literal | ScoreValue | Compare | Membership | Operation
 
 ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
 OVER_ITEMS = ("any", "all", "min", "max", "mean")
@@ -121,9 +121,9 @@ def _print(node: Node) -> tuple[str, int]:
         case Compare(signs, (first, *others)):
             links = [f" {sign} {printed(item, _ADD)}" for sign, item in zip(signs, others, strict=True)]
             return printed(first, _ADD) + "".join(links), _COMPARE
-        case Member((item,), options):
+        case Membership((item,), options):
             return f"{printed(item, _ADD)} in {spelled(options)}", _COMPARE
-        case Operation("not", (Member((item,), options),)):
+        case Operation("not", (Membership((item,), options),)):
             return f"{printed(item, _ADD)} not in {spelled(options)}", _COMPARE
         case Operation("is None", (item,)):
             return f"{printed(item, _ADD)} is None", _COMPARE

@@ -2,7 +2,7 @@
 
 from .errors import ExpressionError
 from .score_call import Kind
-from .syntax import Source
+from .syntax import ExpressionText
 from .tree import Literal, Node, Operation
 
 _IN_WORDS: dict[str, str] = {"number": "a number", "boolean": "a condition", "text": "a text"}
@@ -17,7 +17,7 @@ def kind_in_words(kind: Kind) -> str:
     return _IN_WORDS[kind]
 
 
-def need_condition(source: Source, node: Node, subject: str) -> None:
+def need_condition(source: ExpressionText, node: Node, subject: str) -> None:
     """Raise ExpressionError unless a node is a condition; ``subject`` is what takes one: "`not` takes"."""
     if node.kind == "boolean":
         return
@@ -26,7 +26,7 @@ def need_condition(source: Source, node: Node, subject: str) -> None:
     raise source.error(node.span, detail, f"compare it, as in {example}")
 
 
-def need_number(source: Source, node: Node, sign: str) -> None:
+def need_number(source: ExpressionText, node: Node, sign: str) -> None:
     """Raise ExpressionError unless a node is a number; ``sign`` is what takes one."""
     if node.kind == "number":
         return
@@ -36,14 +36,14 @@ def need_number(source: Source, node: Node, sign: str) -> None:
     )
 
 
-def need_kind(source: Source, node: Node, kind: Kind, name: str, usage: str) -> None:
+def need_kind(source: ExpressionText, node: Node, kind: Kind, name: str, usage: str) -> None:
     """Raise ExpressionError unless an argument of a function has a type."""
     if node.kind != kind:
         detail = f"{name} takes {_IN_WORDS[kind]} here, but {source.quoted(node.span)} is {_IN_WORDS[node.kind]}"
         raise source.error(node.span, detail, usage if kind == "text" else "")
 
 
-def need_same_kind(source: Source, left: Node, right: Node) -> None:
+def need_same_kind(source: ExpressionText, left: Node, right: Node) -> None:
     """Raise ExpressionError unless two nodes have the same type."""
     if left.kind != right.kind:
         span = (left.span[0], max(left.span[1], right.span[1]))
@@ -54,14 +54,14 @@ def need_same_kind(source: Source, left: Node, right: Node) -> None:
         raise source.error(span, detail, _instead(source, left, right))
 
 
-def unfinished_fold(source: Source, how: str, node: Node) -> ExpressionError:
+def unfinished_fold(source: ExpressionText, how: str, node: Node) -> ExpressionError:
     """Return the error about ``any(x)`` or ``all(x)`` of something that is not a condition; ``node`` is x."""
     test = "== 'text'" if node.kind == "text" else "> 0"
     example = f"{how}({source.quoted(node.span)} {test})"
     return source.error(node.span, f"{how}(...) needs a condition or a comparison", f"write it as {example}")
 
 
-def without_comparison(source: Source, node: Node) -> str:
+def without_comparison(source: ExpressionText, node: Node) -> str:
     """Return the hint about a condition that is compared."""
     if isinstance(node, Literal):
         return "leave the comparison out: write `duplicate` or `not duplicate`"
@@ -69,7 +69,7 @@ def without_comparison(source: Source, node: Node) -> str:
     return f"write `{quoted}` or `not {quoted}` without a comparison"
 
 
-def _instead(source: Source, left: Node, right: Node) -> str:
+def _instead(source: ExpressionText, left: Node, right: Node) -> str:
     """Return what to write instead of a comparison of two types."""
     for node, other in ((left, right), (right, left)):
         if node.kind == "boolean":

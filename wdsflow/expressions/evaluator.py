@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Table(Protocol):
+class ArrowTable(Protocol):
     """A table with the Arrow stream interface, of pyarrow, arro3, polars or others. A column is named like its score.
 
     A value that is missing is NULL or, of numbers, NaN.
@@ -32,7 +32,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Decisions:
     """What an expression says of each row of a table. For each row one of ``keep``, ``drop`` and ``unknown`` is True.
 
     Attributes:
@@ -72,19 +72,19 @@ class Evaluator:
 
     def evaluate(
         self,
-        table: Table,
+        table: ArrowTable,
         computed: Collection[ScoreCall] | None = None,
         lists: Collection[ScoreCall] = (),
         lacks: Collection[ScoreCall] = (),
-    ) -> Verdict:
-        """Return the verdict on each row.
+    ) -> Decisions:
+        """Return what the expression says of each row.
 
         Args:
             table: has a column for each score that is computed; others are not looked at.
             computed: the scores that are computed so far, for all rows that need them; None for all. The values of the
                 others are not known yet, whether they have a column or not.
             lists: the scores whose column is a list, with one value for each image or caption of the sample.
-            lacks: the scores of ``Verdict.lacks``: those of the next step, or all after the last one.
+            lacks: the scores of ``Decisions.lacks``: those of the next step, or all after the last one.
 
         Raises:
             KeyError: a score that is computed has no column.
@@ -98,7 +98,7 @@ class Evaluator:
         session = self._session
         if layout not in session.statements:
             session.statements[layout] = self._statement(layout, session)
-        return _verdict(session.run(session.statements[layout], table), len(self.terms), layout.lacks)
+        return _decisions(session.run(session.statements[layout], table), len(self.terms), layout.lacks)
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
@@ -137,8 +137,8 @@ def _cleaned(column: str, kind: str, is_list: bool) -> str:
     return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
 
 
-def _verdict(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Verdict:
-    """Return the verdict by the columns of the query: masked where they are NULL."""
+def _decisions(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Decisions:
+    """Return what the expression says by the columns of the query: masked where they are NULL."""
     values = [columns[f"t{number}"] for number in range(terms)]
     unknown = np.array([np.ma.getmaskarray(each) for each in values])
     true = np.array([np.ma.getdata(each) for each in values], np.bool_) & ~unknown
@@ -152,4 +152,4 @@ def _verdict(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence
     for number, call in enumerate(scores):
         lacking = columns[f"l{number}"]
         lacks[call] = open_ & np.ma.getdata(lacking).astype(np.bool_) & ~np.ma.getmaskarray(lacking)
-    return Verdict(keep, drop, open_, term, lacks)
+    return Decisions(keep, drop, open_, term, lacks)
