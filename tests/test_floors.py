@@ -21,6 +21,7 @@ FLOORS = {
     "wdsflow.images": 1,
     "wdsflow.media": 1,
     "wdsflow.tables": 1,
+    "wdsflow.expressions": 2,
     "wdsflow.pieces": 2,
     "wdsflow.records": 2,
     "wdsflow.scan": 2,

@@ -18,6 +18,8 @@ VENV = ROOT / ".venv"
 LOCK = ROOT / "scripts" / "locks" / "wdsflow.txt"
 WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, next to the 0.2.86 that OpenCLIP wants
 WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
+LOWEST_DUCKDB = ROOT / ".test" / "duckdb"  # the lowest version that wdsflow allows
+LOWEST_DUCKDB_LOCK = ROOT / "scripts" / "locks" / "duckdb.txt"
 JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured next to it
 JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
 SPHINX = ROOT / ".test" / "sphinx"  # Sphinx wants other versions than what is tested
@@ -76,16 +78,12 @@ def ensure(purpose: str) -> None:
 
 def ensure_webdataset1() -> Path:
     """Install webdataset 1.x into a folder of its own, to be put first on PYTHONPATH; return the folder."""
-    stamp = WEBDATASET1 / "wdsflow.stamp"
-    wanted = WEBDATASET1_LOCK.read_text()
-    if not (stamp.is_file() and stamp.read_text() == wanted):
-        WEBDATASET1.mkdir(parents=True, exist_ok=True)
-        log = WEBDATASET1 / "install.log"
-        with log.open("w") as out:
-            run = [str(python()), "-m", "uv", "pip", "install", "--python", str(python()), "--no-deps", "--upgrade"]
-            _call([*run, "--target", str(WEBDATASET1), "--requirement", str(WEBDATASET1_LOCK)], out, log)
-        stamp.write_text(wanted)
-    return WEBDATASET1
+    return _ensure_beside(WEBDATASET1, WEBDATASET1_LOCK)
+
+
+def ensure_lowest_duckdb() -> Path:
+    """Install the lowest DuckDB into a folder of its own, to be put first on PYTHONPATH; return the folder."""
+    return _ensure_beside(LOWEST_DUCKDB, LOWEST_DUCKDB_LOCK)
 
 
 def ensure_juicer() -> Path:
@@ -112,6 +110,20 @@ def _ensure_alone(folder: Path, lock: Path) -> Path:
             _call([*install, "--requirement", str(lock)], out, log)
         stamp.write_text(wanted)
     return inside
+
+
+def _ensure_beside(folder: Path, lock: Path) -> Path:
+    """Install what a lock file lists, without what it needs, into a folder; return the folder."""
+    stamp = folder / "wdsflow.stamp"
+    wanted = lock.read_text()
+    if not (stamp.is_file() and stamp.read_text() == wanted):
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / "install.log"
+        with log.open("w") as out:
+            run = [str(python()), "-m", "uv", "pip", "install", "--python", str(python()), "--no-deps", "--upgrade"]
+            _call([*run, "--target", str(folder), "--requirement", str(lock)], out, log)
+        stamp.write_text(wanted)
+    return folder
 
 
 def _fingerprint(purpose: str) -> str:

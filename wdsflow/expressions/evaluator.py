@@ -1,0 +1,155 @@
+"""Evaluates an expression over a window of samples: which are kept, which are dropped and why, which are open."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .expression import Expression, Term
+from .score_call import ScoreCall
+from .session import TABLE, Session
+from .sql import SQL_TYPES, SqlWriter, quoted_name
+from .steps import terms_by_cost
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class ArrowTable(Protocol):
+    """A table with the Arrow stream interface, of pyarrow, arro3, polars or others. A column is named like its score.
+
+    A value that is missing is NULL or, of numbers, NaN.
+    """
+
+    @property
+    def schema(self) -> Any:
+        """Has ``names``, the names of the columns in order."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the capsule of a stream."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What an expression says of each row of a table. For each row one of ``keep``, ``drop`` and ``unknown`` is True.
+
+    Attributes:
+        keep: all terms are true.
+        drop: at least one term is false, whatever values are still missing.
+        unknown: values are missing, or have no result. After the last step, they are missing for good.
+        term: for a dropped row the index of its first false term, for an unknown one that of its first unknown term;
+            -1 for a kept row. Indexes are those of the evaluator's ``terms``.
+        lacks: for each score that was asked for, the unknown rows whose value is missing and may still decide. Before
+            a score is computed, these are the rows to compute it for; afterwards, those that are unknown because it
+            could not be computed. An unknown row that lacks nothing has no result: a division by zero, for instance.
+    """
+
+    keep: "NDArray[np.bool_]"
+    drop: "NDArray[np.bool_]"
+    unknown: "NDArray[np.bool_]"
+    term: "NDArray[np.int64]"
+    lacks: "Mapping[ScoreCall, NDArray[np.bool_]]"
+
+
+class Evaluator:
+    """Evaluates one expression, window after window. It can be pickled, and used in forked processes.
+
+    Args:
+        expression: a condition.
+        terms: its terms in the order in which a false one is named; by default those that need cheap scores first.
+    """
+
+    def __init__(self, expression: Expression, terms: Sequence[Term] | None = None) -> None:
+        self.expression = expression
+        self.terms = tuple(terms_by_cost(expression) if terms is None else terms)
+        self._session: Session | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what goes to another process: it makes a session of its own."""
+        return {**vars(self), "_session": None}
+
+    def evaluate(
+        self,
+        table: ArrowTable,
+        computed: Collection[ScoreCall] | None = None,
+        lists: Collection[ScoreCall] = (),
+        lacks: Collection[ScoreCall] = (),
+    ) -> Decisions:
+        """Return what the expression says of each row.
+
+        Args:
+            table: has a column for each score that is computed; others are not looked at.
+            computed: the scores that are computed so far, for all rows that need them; None for all. The values of the
+                others are not known yet, whether they have a column or not.
+            lists: the scores whose column is a list, with one value for each image or caption of the sample.
+            lacks: the scores of ``Decisions.lacks``: those of the next step, or all after the last one.
+
+        Raises:
+            KeyError: a score that is computed has no column.
+            duckdb.Error: a column has values of another type.
+        """
+        if computed is None:
+            computed = self.expression.scores
+        layout = _Layout(tuple(table.schema.names), frozenset(computed), frozenset(lists), tuple(lacks))
+        if self._session is None or self._session.process != os.getpid():
+            self._session = Session()
+        session = self._session
+        if layout not in session.statements:
+            session.statements[layout] = self._statement(layout, session)
+        return _decisions(session.run(session.statements[layout], table), len(self.terms), layout.lacks)
+
+    def _statement(self, layout: "_Layout", session: "Session") -> str:
+        """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
+        # By position: DuckDB does not distinguish upper and lower case in names, and keys in json do.
+        positions = {name: f"c{number}" for number, name in enumerate(layout.names)}
+        columns = {call: positions[str(call)] for call in self.expression.scores if call in layout.computed}
+        writer = SqlWriter(session, columns.__getitem__, layout.lists, layout.computed)
+        results = [f"{writer.term(term.node)} AS t{number}" for number, term in enumerate(self.terms)]
+        for number, call in enumerate(layout.lacks):
+            parts = [part for term in self.terms if (part := writer.lacks(term.node, call)) is not None]
+            results.append(f"{' OR '.join(f'({part})' for part in parts) or 'false'} AS l{number}")
+        cleaned = ["NULL"]
+        for call, column in columns.items():
+            cleaned.append(f"{_cleaned(column, self.expression.kinds[call], call in layout.lists)} AS {column}")
+        table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
+        return f"SELECT {', '.join(results)} FROM (SELECT {', '.join(cleaned)} FROM {table})"
+
+
+class _Layout(NamedTuple):
+    """What a query depends on, besides the expression."""
+
+    names: tuple[str, ...]
+    computed: frozenset[ScoreCall]
+    lists: frozenset[ScoreCall]
+    lacks: tuple[ScoreCall, ...]
+
+
+def _cleaned(column: str, kind: str, is_list: bool) -> str:
+    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
+    if not is_list:
+        value = f"{column}::{SQL_TYPES[kind]}"
+        return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
+    values = f"{column}::{SQL_TYPES[kind]}[]"
+    if kind == "number":
+        values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
+    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
+
+
+def _decisions(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Decisions:
+    """Return what the expression says by the columns of the query: masked where they are NULL."""
+    values = [columns[f"t{number}"] for number in range(terms)]
+    unknown = np.array([np.ma.getmaskarray(each) for each in values])
+    true = np.array([np.ma.getdata(each) for each in values], np.bool_) & ~unknown
+    drop = (~true & ~unknown).any(axis=0)
+    keep = true.all(axis=0)
+    open_ = ~drop & ~keep
+    # The index of the first term that is false, or unknown.
+    decisive = np.where(drop, ~true & ~unknown, unknown)
+    term = np.where(keep, -1, decisive.argmax(axis=0))
+    lacks = {}
+    for number, call in enumerate(scores):
+        lacking = columns[f"l{number}"]
+        lacks[call] = open_ & np.ma.getdata(lacking).astype(np.bool_) & ~np.ma.getmaskarray(lacking)
+    return Decisions(keep, drop, open_, term, lacks)

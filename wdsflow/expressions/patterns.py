@@ -1,0 +1,11 @@
+"""Regular expressions: those of RE2, which needs time linear in the text for any pattern."""
+
+from functools import lru_cache
+
+from .database import error_of
+
+
+@lru_cache(maxsize=256)
+def check_pattern(pattern: str) -> str:
+    """Return what is wrong with a regular expression; empty if RE2, which is in DuckDB, accepts it."""
+    return error_of("SELECT regexp_matches('', $1)", pattern)

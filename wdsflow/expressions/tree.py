@@ -1,0 +1,146 @@
+"""The tree of an expression: typed, and printed in one canonical form that Python parses to the same tree."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from .score_call import Constant, Kind, ScoreCall, spelled
+
+# Start and end in the text of the user.
+Span: TypeAlias = tuple[int, int]
+
+# Levels of a tree. Each costs a few frames of Python's stack where the tree is built and translated.
+DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant."""
+
+    items: ClassVar[tuple["Node", ...]] = ()
+
+    value: Constant
+    span: Span = field(default=(0, 0), compare=False)
+
+    @property
+    def kind(self) -> Kind:
+        """The type of the constant."""
+        if isinstance(self.value, bool):
+            return "boolean"
+        return "text" if isinstance(self.value, str) else "number"
+
+
+@dataclass(frozen=True)
+class ScoreValue:
+    """The value of a score."""
+
+    items: ClassVar[tuple["Node", ...]] = ()
+
+    call: ScoreCall
+    kind: Kind
+    span: Span = field(default=(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """A chain of comparisons, ``low <= x < high``: each holds between neighbours."""
+
+    kind: ClassVar[Kind] = "boolean"
+
+    signs: tuple[str, ...]
+    items: tuple["Node", ...]
+    span: Span = field(default=(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Whether a value, the only item, is one of several constants."""
+
+    kind: ClassVar[Kind] = "boolean"
+
+    items: tuple["Node", ...]
+    options: tuple[Constant, ...]
+    span: Span = field(default=(0, 0), compare=False)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on other nodes: a function of ``FUNCTIONS``, or one of these.
+
+    ``+ - * / // %`` of two numbers as Python computes them with floats, and "neg" of one; "and", "or", "not"; "is None",
+    whether a value is missing; "if" of a condition and two values; "any" and "all" of a condition, and "min", "max" and
+    "mean" of a number, over the images or captions of a sample.
+    """
+
+    name: str
+    items: tuple["Node", ...]
+    kind: Kind = "boolean"
+    span: Span = field(default=(0, 0), compare=False)
+
+
+Node: TypeAlias = Literal | ScoreValue | Compare | Membership | Operation
+
+ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%"})
+OVER_ITEMS = ("any", "all", "min", "max", "mean")
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node and all below it, from left to right."""
+    yield node
+    for item in node.items:
+        yield from nodes_of(item)
+
+
+def calls_of(node: Node) -> tuple[ScoreCall, ...]:
+    """Return the scores of a tree, each once, from left to right."""
+    return tuple(dict.fromkeys(each.call for each in nodes_of(node) if isinstance(each, ScoreValue)))
+
+
+# How tightly an operator binds: an operand that binds less tightly needs parentheses.
+_CHOICE, _OR, _AND, _NOT, _COMPARE, _ADD, _MULTIPLY, _UNARY, _ATOM = range(9)
+
+
+def printed(node: Node, tightness: int = _CHOICE) -> str:
+    """Return the canonical text of a tree, in parentheses if it binds less tightly than required."""
+    text, own_tightness = _print(node)
+    return f"({text})" if own_tightness < tightness else text
+
+
+def printed_term(node: Node) -> str:
+    """Return the canonical text of a tree as an operand of ``and``."""
+    return printed(node, _NOT)
+
+
+def _print(node: Node) -> tuple[str, int]:
+    """Return the text of a node without parentheses, and how tightly it binds."""
+    match node:
+        case Literal(value):
+            return spelled(value), _UNARY if spelled(value).startswith("-") else _ATOM
+        case ScoreValue(call):
+            return str(call), _ATOM
+        case Compare(signs, (first, *others)):
+            links = [f" {sign} {printed(item, _ADD)}" for sign, item in zip(signs, others, strict=True)]
+            return printed(first, _ADD) + "".join(links), _COMPARE
+        case Membership((item,), options):
+            return f"{printed(item, _ADD)} in {spelled(options)}", _COMPARE
+        case Operation("not", (Membership((item,), options),)):
+            return f"{printed(item, _ADD)} not in {spelled(options)}", _COMPARE
+        case Operation("is None", (item,)):
+            return f"{printed(item, _ADD)} is None", _COMPARE
+        case Operation("not", (Operation("is None", (item,)),)):
+            return f"{printed(item, _ADD)} is not None", _COMPARE
+        case Operation("not", (item,)):
+            return f"not {printed(item, _NOT)}", _NOT
+        case Operation("neg", (item,)):
+            return f"-{printed(item, _UNARY)}", _UNARY
+        case Operation("if", (condition, value, other)):
+            return f"{printed(value, _OR)} if {printed(condition, _OR)} else {printed(other)}", _CHOICE
+        case Operation("and" | "or" as word, items):
+            tightness = _AND if word == "and" else _OR
+            return f" {word} ".join(printed(item, tightness + 1) for item in items), tightness
+        case Operation(sign, (left, right)) if sign in ARITHMETIC:
+            tightness = _ADD if sign in {"+", "-"} else _MULTIPLY
+            return f"{printed(left, tightness)} {sign} {printed(right, tightness + 1)}", tightness
+        case Operation(name, items):
+            return f"{name}({', '.join(map(printed, items))})", _ATOM
+    raise AssertionError(node)
