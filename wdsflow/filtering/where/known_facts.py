@@ -31,7 +31,9 @@ class RankPercent(DatasetScore):
     equal numbers, the smaller key comes first (by its bytes), then the earlier sample. Of several values in a sample
     the worst counts. A sample without a value has no rank. ``among="all"``: all samples of the shards are ranked, even
     those that other terms drop, as in DataComp's baselines. ``among="kept"``: only samples that all other terms keep
-    are ranked, and ``of`` is computed only for these.
+    are ranked, and ``of`` is computed only for these. ``ties="equal"``: equal numbers have the same rank, in percent the
+    samples that have a better number, 0 for the best. ``<= 30`` then keeps one sample more than 30 %, and all that equal
+    the last: what DataComp's baselines keep.
     """
 
     name: ClassVar[str] = "rank_percent"
@@ -44,6 +46,7 @@ class RankPercent(DatasetScore):
 
     of: str
     end: Literal["top", "bottom"] = "top"
+    ties: Literal["by-key", "equal"] = "by-key"
 
     def gather(self, view: "View") -> bytes:
         """Raise TypeError: ``record`` takes values that are computed already."""
@@ -70,8 +73,13 @@ class RankPercent(DatasetScore):
                     key=[data[_VALUE.size :] for *_, data in rows],
                     place=np.array([shard << 32 | sample for shard, sample, _ in rows], np.uint64),
                 )
-            tables.run("CREATE TABLE ranks AS SELECT place FROM numbers ORDER BY value, key, place")
-            for at, rank in tables.rows("SELECT place, rowid + 1 FROM ranks ORDER BY place"):
+            if self.ties == "equal":
+                tables.run("CREATE TABLE ranks AS SELECT place, rank() OVER (ORDER BY value) - 1 AS rank FROM numbers")
+                ranks = tables.rows("SELECT place, rank FROM ranks ORDER BY place")
+            else:
+                tables.run("CREATE TABLE ranks AS SELECT place FROM numbers ORDER BY value, key, place")
+                ranks = tables.rows("SELECT place, rowid + 1 FROM ranks ORDER BY place")
+            for at, rank in ranks:
                 yield at >> 32, at & 0xFFFFFFFF, 100 * rank / count
 
 
