@@ -56,11 +56,14 @@ def test_samples_are_found_by_the_offsets_of_their_members(shard: Shard) -> None
     assert at == [(starts[0], "a", ["jpg", "txt", "json"]), (starts[3], "c", ["cls"])]
     inside = next(samples_of(shard)).rows["txt"][3]
     around = [
-        (offset, sample.key, len(sample.rows))
-        for offset, sample in samples_around(shard, [starts[4], inside, 0])
+        (offset, sample.key, len(sample.rows)) for offset, sample in samples_around(shard, [starts[4], inside, 0])
     ]
     assert around == [(0, "a", 3), (inside, "a", 3), (starts[4], "a", 1)]
-    assert list(samples_at(Shard.file(f"{shard}.none"), [0])) == list(samples_around(Shard.file(f"{shard}.none"), [0])) == []
+    assert (
+        list(samples_at(Shard.file(f"{shard}.none"), [0]))
+        == list(samples_around(Shard.file(f"{shard}.none"), [0]))
+        == []
+    )
 
 
 def test_a_thumbnail_has_at_most_128_pixels_a_side() -> None:

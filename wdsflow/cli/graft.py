@@ -37,13 +37,11 @@ def _show(report: "GraftReport", out: Path, urls: list[str], typed: Typed) -> No
     unread = [shard for shard in report.shards if shard.lost and not shard.samples]
     if len(unread) == len(report.shards):
         what = f"nothing could be read: {escape(unread[0].url, 300)}: {unread[0].lost[0]}"
-        fail(what, typed.allowing_pipes() or f"see what is wrong: {typed.look('validate', *urls)}")
+        fail(what, f"see what is wrong: {typed.look('validate', *urls)}")
     print_lines(*str(report).splitlines())
     for option in report.idle:
         print(f"wdsflow: --set {escape(option, 200)} changed no sample", file=sys.stderr)
-    if report.lost and (again := typed.allowing_pipes()):
-        print_lines(f"to read the output of commands, too: {again}")
-    elif report.lost:
+    if report.lost:
         print_lines(f"damage: {typed.look('validate', *urls)}")
     if report.total("written"):
         print_lines(*new_shards_lines(out, report.missing_outputs))

@@ -35,9 +35,7 @@ def reshard(typed: Typed, places: NewShards, request: ReshardRequest) -> None:
 
 def _show(report: "ReshardReport", typed: Typed, urls: list[str]) -> None:
     print_lines(*str(report).splitlines())
-    if report.lost and (again := typed.allowing_pipes()):
-        print_lines(f"to read the output of commands, too: {again}")
-    elif report.lost:
+    if report.lost:
         print_lines(f"to bring back what can be read: {typed.look('repair', *urls, out=free(Path('repaired')))}")
     for part in report.parts:
         if part.outputs:

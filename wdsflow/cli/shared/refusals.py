@@ -350,7 +350,7 @@ def _about_unpaired(_: Exception, typed: Typed) -> NoReturn:
 
 
 def _see(_: Exception, typed: Typed) -> list[str]:
-    return [typed.allowing_pipes() or f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
+    return [f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
 
 
 _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported

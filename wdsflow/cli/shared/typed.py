@@ -9,7 +9,7 @@ import click
 
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.atomic import create, discard
-from wdsflow.shards.urls import compact, expand
+from wdsflow.shards.urls import compact
 from wdsflow.text.shell import quote, quote_path
 
 _LONGEST = 50  # characters of a suggested name
@@ -44,12 +44,6 @@ class Typed:
     def look(self, command: str, *urls: str, **options: object) -> str:
         """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
         return self.spell(command, *urls, **options) + (" --allow-pipe" if self.given.get("allow_pipe") else "")
-
-    def allowing_pipes(self) -> str:
-        """Return the command with ``--allow-pipe``, "" if it was given, or no ``pipe:`` url was."""
-        if self.given.get("allow_pipe") or not any(url.startswith("pipe:") for url in expand(self.given["urls"]).urls):
-            return ""
-        return self.again(allow_pipe=True)
 
     @staticmethod
     def spell(command: str, *urls: str, **options: object) -> str:

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from inspect import signature
 from typing import Any
@@ -80,8 +80,10 @@ def limit_hub(limit: float) -> None:
     if default is None or getattr(_http, "_GLOBAL_CLIENT_FACTORY", None) is not default:
         return  # an older one, or the user has set another client
 
+    make_default: Callable[[], Any] = default
+
     def client() -> Any:
-        made = default()
+        made = make_default()
         made.timeout = limit
         return made
 
