@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 from .base import SourceError
 
@@ -80,7 +80,7 @@ def limit_hub(limit: float) -> None:
     if default is None or getattr(_http, "_GLOBAL_CLIENT_FACTORY", None) is not default:
         return  # an older one, or the user has set another client
 
-    make_default: Callable[[], Any] = default
+    make_default = cast("Callable[[], Any]", default)
 
     def client() -> Any:
         made = make_default()
