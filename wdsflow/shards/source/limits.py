@@ -113,8 +113,10 @@ class _Waiting:
             self._next += 1
             self._requests[self._next] = now + _QUIET + size / _QUICK, url, now
             if self._thread is None:
-                self._thread = threading.Thread(target=self._watch, name="wdsflow-waiting", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._watch, name="wdsflow-waiting", daemon=True)
+                with suppress(RuntimeError):  # the interpreter ends
+                    thread.start()
+                    self._thread = thread
             return self._next
 
     def remove(self, number: int) -> None:
@@ -124,7 +126,8 @@ class _Waiting:
 
     def forget(self) -> None:
         """Forget all of them, in a process that was forked: its parent waits for them."""
-        self.__init__()  # type: ignore[misc]  # the lock may be that of a thread of the parent
+        self._lock = threading.Lock()  # a thread of the parent may hold the other one
+        self._requests, self._thread = {}, None
 
     def _watch(self) -> None:
         while True:
