@@ -13,19 +13,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .load_pipeline import PipelineError
-from .marks import BYTES, OPAQUE
+from .marks import OPAQUE
 from .rows import Row
 from .run_folder import run_folder
 from .run_lists import read_rows
 from .run_pipeline import run_pipeline
 from .run_reports import RunRequest
-from .sample_contents import content_of
 from .sample_copies import END, SamplePlace, TinyTars, numbered_keys, renamed
 
 # Of each sample another number of copies, so that values which came from one sample cannot be taken for those of two:
 # two values of one sample come equally often, and no two numbers are equal.
 COPIES = (2, 3, 5, 7, 10, 15, 23, 34, 51, 77)
 _MOST_TARS = 8
+_LABEL_BYTES = 16  # a shorter field may be equal in many samples
 _MOST_COPIES = 16 * sum(COPIES)
 _SECONDS = 60.0
 # The share of the copies that has to come out.
@@ -82,15 +82,21 @@ def _different_samples(places: Sequence[SamplePlace], tars: TinyTars) -> list[li
         return []
     usual = fields.most_common(1)[0][0]
     samples = [members for members in samples if tuple(sorted(field for field, _ in members)) == usual]
-    # Equal captions of two samples would give values as often as both have copies, so each is taken once if possible.
-    marks = set[str]()
-    different: list[list[tuple[str, bytes]]] = []
-    others: list[list[tuple[str, bytes]]] = []
+    # Equal captions of two samples would give values as often as both have copies. So samples that differ in each
+    # field are taken first, and then those that differ in any.
+    in_each: list[list[tuple[str, bytes]]] = []
+    in_any: list[list[tuple[str, bytes]]] = []
+    files, wholes = set[bytes](), set[tuple[bytes, ...]]()
     for members in samples:
-        own = {mark for forms in content_of(dict(members)).values() for mark in forms[:1] if mark.startswith(BYTES)}
-        (different if marks.isdisjoint(own) else others).append(members)
-        marks |= own
-    return (different or others)[: len(COPIES)]
+        contents = tuple(data for _, data in members)
+        long = {data for data in contents if len(data) >= _LABEL_BYTES}
+        if files.isdisjoint(long):
+            in_each.append(members)
+        elif contents not in wholes:
+            in_any.append(members)
+        files |= long
+        wholes.add(contents)
+    return [*in_each, *in_any][: len(COPIES)]
 
 
 def _write(

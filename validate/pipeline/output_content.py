@@ -165,14 +165,16 @@ class OutputContent:
     @cached_property
     def replaced(self) -> int:
         """Rows that repeat the content of others more often than the input does."""
-        if all(len(column.values) == column.rows for column in self._columns):
+        # The shards are read only if anything repeats that could show a loss.
+        compared = [column for column in self._columns if column.is_mostly(_COMPARED)]
+        if all(len(column.values) == column.rows for column in compared):
             return 0
         return max(self._replaced_in_fields, self._replaced_in_pictures)
 
     @property
     def is_at_least(self) -> bool:
         """Whether more rows may be replaced: which fields pictures are made of is not known, and each may explain some."""
-        return self._replaced_in_pictures > 0
+        return self.replaced > 0 and self._replaced_in_pictures > 0
 
     @cached_property
     def _replaced_in_fields(self) -> int:
@@ -201,13 +203,14 @@ class OutputContent:
         ``tolerance``: the share of rows, 0 to 1, that may repeat.
         """
         compared = [column for column in self._columns if column.is_mostly(_COMPARED)]
-        repeating = compared
-        if self._input:
-            # Others, such as random crops, are different each time, and would hide what these show together.
-            most_distinct = (1 - tolerance) * len(self.rows)
-            repeating = [column for column in compared if len(column.values) < most_distinct]
+        # Others, such as random crops, are different each time, and would hide what these show together.
+        most_distinct = (1 - tolerance) * len(self.rows)
+        repeating = [column for column in compared if len(column.values) < most_distinct]
         if not repeating:
             return False
+        if not self._input:
+            # Without the shards it is not known that captions repeat there: only what is equal as a whole counts.
+            repeating = compared
         names = [column.name for column in repeating]
         together = Column("", Counter("|".join(identity(row, names)) for row in self.rows))
         if not together.is_varied:

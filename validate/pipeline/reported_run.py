@@ -10,18 +10,16 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import cast
 
-from wdsflow.shards.source.base import shown_url
-
 from ..tracing.errors import code_line, error_text, line_of, machine_fault
 from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
 from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
 from ..tracing.trace import listening
 from .combined_samples import RecentInputs
-from .elements import is_blank, keys_in, lengths_of, may_be_batch, samples_in
+from .elements import is_blank, lengths_of, samples_in
+from .followed_keys import FollowedKeys
 from .followed_stages import calls_function, passes_on
 from .iterables import Items, is_map_style
-from .rows import row_of_sample, rows_of_batch
-from .run_lists import MOST_CONTENTS, RunList
+from .noted_samples import NotedSamples
 from .run_reports import (
     BLANK,
     COMBINED,
@@ -36,14 +34,12 @@ from .run_reports import (
     RunRequest,
     write_report,
 )
-from .sample_contents import content_of
 from .sample_counts import SampleCounts
 from .user_process import cause_of, key_in_frames
 
 _EVERY = 0.1  # seconds between two reports
 # Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
-_MOST_FOLLOWED = 100_000  # samples of which it is noted whether a stage yields them several times
 _FEW_PASSES = 2  # without any output, after which a run ends
 
 
@@ -70,18 +66,15 @@ class ReportedRun(TraceRun):
         self._limit: Limit = ""
         self._counts = SampleCounts(self.folder)
         self._counted = 0  # samples that this process has added to them
-        self.passes = self.without_key = self.perhaps_batches = 0
+        self.passes = 0
         if len(chain.steps) == 1:
             self.first = 0  # whatever it yields, it has no shards
         self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
         self._item = ""  # of a map-style dataset, which is being taken
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
-        self._entered = RunList(self.folder, name, "entered")
-        self._items = RunList(self.folder, name, "items")
-        self._delivered = RunList(self.folder, name, "delivered")
-        self._rows = RunList(self.folder, name, "rows")
-        self._contents_noted = set[tuple[str, str]]()  # shard and key of samples
+        self._noted = NotedSamples(self.folder, name, request.keys)
+        self._keys = FollowedKeys()
         self._last_batch: int | None = None  # samples in the latest batch that came out
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
         self._full: dict[int, tuple[str, int]] = {}  # of a stage: what its full batches are lists of, and how many
@@ -90,8 +83,6 @@ class ReportedRun(TraceRun):
         # Of each stage whose own code may put several samples into one element.
         opaque = [index for index in range(1, len(chain.steps)) if not passes_on(chain.steps[index].stage)]
         self._recent = {index: RecentInputs() for index in opaque}
-        # Of each stage: how often it got a sample, by its key and by its shard and key, less how often it yielded it.
-        self._held: dict[int, dict[str | tuple[str, str], int]] = {}
         self.report()
 
     def assemble(self) -> Iterable[object]:
@@ -193,9 +184,9 @@ class ReportedRun(TraceRun):
         if len(self.chain.steps) == 1 and seen.kind != "batch":
             seen.kind = "sample"
         if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
-            self._enters_with_content(item)
-        if isinstance(item, dict):
-            self._follow(index, item)
+            self._noted.enters(item)
+        if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
+            self._follow(index, key, item.get("__url__"))
         if seen.kind == "sample":
             self._note_combined(index, item)
         sample = self._in_hand.pop(index, None)
@@ -217,38 +208,15 @@ class ReportedRun(TraceRun):
 
     def enters(self, index: object) -> None:
         """Note an item of a map-style dataset that was read."""
-        self._items.add(["", f"item {index}"])
+        self._noted.enters_item(f"item {index}")
 
-    def _enters_with_content(self, sample: Mapping[object, object]) -> None:
-        """Note a sample that is read with its content, if that was not noted before."""
-        shard, key = shown_url(str(sample.get("__url__", ""))), str(sample["__key__"])
-        if (shard, key) in self._contents_noted or len(self._contents_noted) >= MOST_CONTENTS:
-            self._entered.add([shard, key])
-            return
-        self._contents_noted.add((shard, key))
-        self._entered.add([shard, key, content_of(sample)])
-
-    def _follow(self, index: int, item: Mapping[object, object]) -> None:
-        """Count a sample that a stage yields more often than it got it. A key that a stage has made is none that it got."""
-        key, shard = item.get("__key__"), item.get("__url__")
-        if not isinstance(key, str):
-            return
-        held, taken = self._held.get(index, {}), self._held.setdefault(index + 1, {})
+    def _follow(self, index: int, key: str, shard: object) -> None:
+        """Count a sample of which the key is visible, and one that a stage yields more often than it got it."""
         seen = cast("ReportedStage", self.seen[index])
-        if key in held or (index == self.first and (key in self.request.keys or not self.request.keys)):
-            seen.keyed += 1
-        # Shards may have the same keys, and a stage may leave out the shard.
-        names: list[str | tuple[str, str]] = [key]
-        if isinstance(shard, str):
-            names.append((shard, key))
-        known = [name for name in names if name in held]
-        if known:
-            seen.again += held[known[-1]] < 1
-        for name in known:
-            held[name] = max(0, held[name] - 1)
-        for name in names:
-            if name in taken or len(taken) < _MOST_FOLLOWED:
-                taken[name] = taken.get(name, 0) + 1
+        was_taken, is_again = self._keys.passes(index, key, shard)
+        begins_here = index == self.first and (key in self.request.keys or not self.request.keys)
+        seen.keyed += was_taken or begins_here
+        seen.again += is_again
 
     def _note_combined(self, index: int, item: object) -> None:
         """Count the samples that a stage has put into one element."""
@@ -273,27 +241,9 @@ class ReportedRun(TraceRun):
 
     def delivers(self, item: object) -> None:
         """Note an element that the user's code would get."""
-        if is_blank(item):
-            return
-        keys = keys_in(item, self.request.keys)
-        shard = item.get("__url__", "") if isinstance(item, dict) else ""
-        for key in keys:
-            self._delivered.add([shown_url(shard) if isinstance(shard, str) else "", key])
-        if not keys:
-            self.without_key += 1
-            self.perhaps_batches += may_be_batch(item)
-        self._note_rows(item)
-
-    def _note_rows(self, item: object) -> None:
-        """Note the content of the samples in an element that came out."""
-        if self.seen[-2].kind != "batch":
-            rows = [row_of_sample(item, self.request.keys)]
-        elif self._last_batch is None:
-            rows = []
-        else:
-            rows = rows_of_batch(item, self._last_batch, self.request.keys)
-        for row in rows:
-            self._rows.add(row)
+        if not is_blank(item):
+            is_batch = self.seen[-2].kind == "batch"
+            self._noted.comes_out(item, is_batch=is_batch, samples=self._last_batch)
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
         """Count an error, with the first of its type."""
@@ -343,8 +293,8 @@ class ReportedRun(TraceRun):
                 bool(self.chain.urls),
                 self.chain.endless,
                 self.request.pass_limit.never_ends,
-                self.without_key,
-                self.perhaps_batches,
+                self._noted.without_key,
+                self._noted.perhaps_batches,
             ),
         )
 

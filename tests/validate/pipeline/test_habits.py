@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.validate.pipeline.small_set import different, judged
+from tests.validate.pipeline.small_set import HERE, different, judged, run
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
@@ -66,7 +66,7 @@ HABITS = {
     "mixup": Habit(40, "not judged", HIDDEN),
     "lower": Habit(40, "not judged", "content shows 36 different samples among them"),
 }
-QUICK = ("half_twice", "OthersInstead", "swap", "swap_cropped", "loader_of_items", "merged", "keyed_crops")
+QUICK = ("half_twice", "swap", "swap_cropped", "loader_of_items", "merged", "keyed_crops")
 
 
 def check(name: str, folder: Path) -> Verdict:
@@ -93,6 +93,18 @@ def test_a_sample_trains_if_it_was_seen_in_the_output(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", [name for name in HABITS if name not in QUICK])
 def test_a_sample_trains_if_it_was_seen_in_the_output_of_more_kinds(name: str, tmp_path: Path) -> None:
     check(name, tmp_path)
+
+
+@pytest.mark.webdataset
+def test_where_more_may_be_lost_the_report_says_up_to_how_many_train(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = f"{HERE / 'habit_pipelines.py'}:OthersInstead"
+
+    assert run(*different(tmp_path), "--pipeline", spec, "--ignore", "F,I") == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "LOSES up to 34 of 40 samples reach a batch" in text
+    assert "at least 6 of 40 samples: in their place others came out again" in text
 
 
 @pytest.mark.deep

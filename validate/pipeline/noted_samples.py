@@ -1,0 +1,68 @@
+"""The samples that one process notes in lists: those that entered its stages, and those that came out of the pipeline."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from wdsflow.shards.source.base import shown_url
+
+from .elements import keys_in, may_be_batch
+from .rows import row_of_sample, rows_of_batch
+from .run_lists import MOST_CONTENTS, RunList
+from .sample_contents import content_of
+
+
+class NotedSamples:
+    """The lists of one process.
+
+    Args:
+        folder: of the run.
+        process: a name for its files.
+        keys: of the samples in the shards.
+    """
+
+    def __init__(self, folder: Path, process: str, keys: Collection[str]) -> None:
+        self.without_key = 0  # elements that came out, in which no key of a sample is visible
+        self.perhaps_batches = 0  # of these, elements that may hold several samples
+        self._keys = keys
+        self._entered = RunList(folder, process, "entered")
+        self._items = RunList(folder, process, "items")
+        self._delivered = RunList(folder, process, "delivered")
+        self._rows = RunList(folder, process, "rows")
+        self._with_content = set[tuple[str, str]]()  # shard and key
+
+    def enters(self, sample: Mapping[object, object]) -> None:
+        """Note a sample that is read, with its content if that was not noted before."""
+        shard, key = _shard_of(sample), str(sample["__key__"])
+        if (shard, key) in self._with_content or len(self._with_content) >= MOST_CONTENTS:
+            self._entered.add([shard, key])
+            return
+        self._with_content.add((shard, key))
+        self._entered.add([shard, key, content_of(sample)])
+
+    def enters_item(self, name: str) -> None:
+        """Note an item of a map-style dataset that was read."""
+        self._items.add(["", name])
+
+    def comes_out(self, item: object, *, is_batch: bool, samples: int | None) -> None:
+        """Note an element that the user's code would get: the keys in it, and the contents of its samples.
+
+        ``samples``: in a batch; None if that is unclear.
+        """
+        keys = keys_in(item, self._keys)
+        shard = _shard_of(item) if isinstance(item, dict) else ""
+        for key in keys:
+            self._delivered.add([shard, key])
+        if not keys:
+            self.without_key += 1
+            self.perhaps_batches += may_be_batch(item)
+        if not is_batch:
+            self._rows.add(row_of_sample(item, self._keys))
+        elif samples is not None:
+            for row in rows_of_batch(item, samples, self._keys):
+                self._rows.add(row)
+
+
+def _shard_of(sample: Mapping[object, object]) -> str:
+    """Return the url of the shard of a sample without its secrets, "" if the sample has none."""
+    url = sample.get("__url__")
+    return shown_url(url) if isinstance(url, str) else ""
