@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from wdsflow.media import media_kind
 from wdsflow.shards.shard_names import IMAGE_FIELDS
-from wdsflow.shards.tar.members import is_meta
+from wdsflow.shards.tar.members import is_keyed_by_folder, is_meta
 
 # Readers end the key at the first dot of a base name. In ``img.v1.jpg`` and ``img.v1.txt`` that dot belongs to the key, in ``000.jpg``,
 # ``000.txt`` and ``000.seg.png`` to the field. Only the names of neighbours show which it is.
@@ -198,13 +198,15 @@ def tidy_names(names: Sequence[str], archives: Sequence[int] | None = None) -> T
     """
     if not any(archives or ()) and _are_tidy(names):
         return Tidy(list(names), [""] * len(names))
+    keyed = [is_keyed_by_folder(name) for name in names]
+    names = ["".join(name.rsplit("/", 1)) if by_folder else name for name, by_folder in zip(names, keyed, strict=True)]
     reasons = [junk(name) for name in names]
     origins = _origins(names, archives or [0] * len(names))
     _mark_papers(names, origins, reasons)
     kept = [index for index, reason in enumerate(reasons) if not reason]
     current = [names[index] for index in kept]
     own = [origins[index] for index in kept]
-    fixed: Counter[str] = Counter()
+    fixed = Counter({"keys taken from folders": sum(keyed)})
     for _ in range(_ROUNDS):  # one round of fixes can reveal more; usually two rounds are enough
         after = _round(current, own, fixed)
         if after == current:
