@@ -141,6 +141,13 @@ class CheckOptions:
     arguments: Sequence[str] | None = None
     progress: Found | None = None
 
+    def __post_init__(self) -> None:
+        """Take a string for one name, or for several with commas: it is a sequence of characters too."""
+        for name in ("readers", "select", "check"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                object.__setattr__(self, name, tuple(several([value])))
+
 
 class WrongSampling(ValueError):
     """Random samples cannot be drawn with these options, or from these shards."""

@@ -12,7 +12,7 @@ from wdsflow.readers import READERS, resolve, scan_options
 from wdsflow.readers.base import Options, Reader
 from wdsflow.readers.installed_versions import versions
 from wdsflow.readers.open_clip.arguments import Arguments, parse_arguments
-from wdsflow.readers.open_clip.startup import read_sidecars
+from wdsflow.readers.open_clip.startup import not_expanded, read_sidecars
 from wdsflow.scan.evidence import Evidence, Gap, Level, ScanOptions
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.shard import Shard
@@ -178,6 +178,8 @@ def _scan_validation(
     """Scan the shards of ``--val-data``; None if none can be found."""
     if not parsed.val_data:
         return None
+    if not_expanded(parsed.val_data):
+        return None  # OpenCLIP takes the pattern for a name: the forecast reports it
     if parsed.val_data == parsed.train_data or redact(parsed.val_data) == "::".join(urls):
         return evidence
     try:

@@ -49,7 +49,7 @@ def test_a_safe_key_is_a_key_for_readers_and_is_its_own_safe_key(text):
 )
 def test_a_safe_key_is_not_taken_for_a_file_of_a_system(text):
     name = f"{safe_key(text)}.jpg"
-    assert (is_junk(safe_key(text)), is_meta(name), why_junk(name)) == (False, False, "")
+    assert (is_junk(safe_key(text), "jpg"), is_meta(name), why_junk(name)) == (False, False, "")
     assert safe_key(safe_key(text)) == safe_key(text)
 
 

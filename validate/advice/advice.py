@@ -179,7 +179,7 @@ def _flag(verdict: Verdict, trial: Trial, usable: int | None, flags: tuple[str, 
 def _own_pipeline(context: Context, verdict: Verdict, trial: Trial) -> Iterator[Advice]:
     """Yield stages in plain webdataset code that take captions from json, for custom loaders."""
     name = _json_caption(context.evidence.shards)
-    if name is None or verdict.reader not in ("open-clip-3.3", "open-clip-4", "webdataset-1"):
+    if name is None or not verdict.reader.startswith("webdataset"):
         return
     usable = trial.as_they_are(trial.reader(verdict), with_caption, name)
     if usable is not None and usable > verdict.usable:

@@ -38,7 +38,8 @@ class Invocation:
         words += ["--level", self.level] if self.level != "auto" else []
         words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
         words += self._allowed()
-        urls = [] if self.urls == (train_data(training),) else compact(self.urls, _NAMED)
+        named = (train_data(training), train_data(self.training or ()))
+        urls = [] if len(self.urls) == 1 and self.urls[0] in named else compact(self.urls, _NAMED)
         return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
 
     def repair(self, shards: Sequence[str], options: Sequence[str], folder: str) -> str:

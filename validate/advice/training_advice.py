@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from wdsflow.readers.open_clip.arguments import Arguments
+from wdsflow.readers.open_clip.startup import with_braces
 from wdsflow.text.shell import command
 
 from ..finding import Advice, Finding
@@ -33,6 +34,11 @@ def advise_training(context: Context) -> list[Advice]:
 def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Yield the effect of a setting, the samples that reach a batch, and the flag with its value."""
     reader = next(each for each in context.readers if each.name == expected.reader)
+    if expected.not_expanded:  # all else depends on the shards
+        if braces := with_braces(arguments.train_data or ""):
+            usable = next(each.usable for each in context.verdicts if each.reader == expected.reader)
+            yield "OpenCLIP finds the shards", usable, ("--train-data", braces)
+        return
     refused = expected.crash_kind == "shards"
     if refused or (expected.stalled and expected.usable):
         usable = expected.usable or next(each.usable for each in context.verdicts if each.reader == expected.reader)
@@ -45,7 +51,7 @@ def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Ite
 _BRINGS = {"--dataset-resampled": "every worker draws from all shards"}
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
 _SWITCHES = {"--dataset-resampled"}
-_WORDS = {"--dataset-type"}
+_WORDS = {"--dataset-type", "--train-data", "--val-data"}
 _MOST_FIXES = 8  # applied in sequence
 
 

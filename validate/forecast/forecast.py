@@ -9,7 +9,7 @@ from typing import Any
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, start
+from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, not_expanded, start
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.text.words import duration, how_many, size
@@ -90,6 +90,7 @@ class Forecast:
     validation: str | None = None  # the problem with --val-data
     validation_crash: bool = False
     notes: tuple[str, ...] = ()
+    not_expanded: str = ""  # a pattern of --train-data that OpenCLIP takes for the name of one shard
 
     @property
     def total_steps(self) -> int:
@@ -127,7 +128,10 @@ def forecast(
     if why_not or not isinstance(reader, OpenClip33) or not evidence.shards:
         return replace(base, applies=False, exact=False, notes=(why_not or "only OpenCLIP's loader is forecast",))
     found = start(arguments, [shard.url for shard in evidence.shards], sidecars)
-    listed, note, unknown = named_shards(found.urls, evidence)
+    ours = isinstance(reader, FeedReader)
+    literal = "" if ours else next(iter(not_expanded(arguments.train_data)), "")
+    base = replace(base, not_expanded=literal)
+    listed, note, unknown = named_shards(found.urls, evidence, literally=bool(literal))
     notes = [note] if note else []
     base = replace(base, shards=len(listed))
     if found.crash is not None:
@@ -142,7 +146,6 @@ def forecast(
         expected = _drawn(base, shards, arguments, found, length)
     else:
         expected = _dealt(base, shards, arguments, length)
-    ours = isinstance(reader, FeedReader)
     if ours:  # it has no workers, shuffles in memory that it limits, and needs no /dev/shm
         expected = replace(expected, resources=None)
     if arguments.seed < 0 and not arguments.dataset_resampled:

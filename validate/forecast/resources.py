@@ -20,9 +20,10 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
 from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
 
 from ..verdicts.reader_pass import PassResult, run_pass
-from ..verdicts.wording import crash_text, no_verdict_text, unreadable_text
+from ..verdicts.wording import crash_text, no_verdict_text, unreadable_text, why_unread
 
 _VISITS = 300_000  # shards, over all checked epochs: some seconds at most
 _EPOCHS_LEAST = 3
@@ -83,14 +84,18 @@ class NamedShards(NamedTuple):
     unknown: frozenset[int] = frozenset()  # indices of shards that may exist but were not scanned
 
 
-def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
-    """Return the shards that a training command names; those that were not scanned count as empty."""
+def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: bool = False) -> NamedShards:
+    """Return the shards that a training command names; those that were not scanned count as empty.
+
+    If none of them was scanned, they may be on another machine, and the given shards stand in for them; not so
+    ``literally``, where OpenCLIP takes a pattern for a name.
+    """
     if urls is None:
         return NamedShards(list(evidence.shards))
     known = {_plain(shard.url): shard for shard in evidence.shards}
     locations = list(map(named, urls))
     found = [known.get(_plain(url)) for url in locations]
-    if found.count(None) == len(found):
+    if found.count(None) == len(found) and not literally:
         note = "none of the shards of --train-data was scanned: the given shards were used instead"
         return NamedShards(list(evidence.shards), note)
     pairs = list(zip(locations, found, strict=True))
@@ -98,7 +103,7 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence) -> NamedShards:
     unknown = frozenset(  # OpenCLIP may find these; for servers and commands this is not known
         place
         for place, (url, shard) in enumerate(pairs)
-        if shard is None and (url.path is None or os.path.exists(url.path))
+        if shard is None and (url.path is None or os.path.isfile(url.path))
     )
     what = f"{len(unknown):,} shard{'s' if len(unknown) > 1 else ''} of --train-data"
     note = f"{what} not scanned: their samples are not counted"
@@ -295,18 +300,21 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
     """Return the problem with the validation shards, None without one, and whether it ends the training.
 
     Only rank 0 reads them, each worker its share; an empty share just ends. If no sample arrives at all, 3.3.0 raises
-    from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures.
+    from ``torch.cat([])`` after the first epoch while the other ranks wait; 4.x reports no figures. Shards that cannot be
+    read are passed over.
     """
     if not arguments.val_data or arguments.val_frequency <= 0:
         return None, False
     if evidence is None:
-        why = _all_missing(arguments.val_data)
+        why, usable = _all_missing(arguments.val_data), 0
     else:
         split = max(1, arguments.workers)
         usable = sum(run_pass(reader, evidence.shards[worker::split]).usable for worker in range(split))
-        why = "" if usable else _without_samples(evidence)
+        why = _partly_missing(evidence, usable) if usable else _without_samples(evidence)
     if not why:
         return None, False
+    if usable:
+        return f"{why}: the figures are those of the rest, silently", False
     if reader.name == "open-clip-4":
         return f"{why}: evaluation reports no figures, silently", False
     wait = " while the other ranks wait" if arguments.world_size > 1 else ""
@@ -314,6 +322,18 @@ def judge_validation(arguments: Arguments, reader: OpenClip33, evidence: Evidenc
         f"{why}: rank 0 crashes after epoch {min(arguments.val_frequency, arguments.epochs) - 1} (torch.cat of nothing){wait}",
         True,
     )
+
+
+def _partly_missing(evidence: Evidence, usable: int) -> str:
+    """Return which part of the validation shards is not evaluated; "" if that is all of them."""
+    unread = [shard for shard in evidence.shards if shard.error is not None]
+    if unread:
+        number = f"{len(unread):,} of {how_many(len(evidence.shards), 'shard')} of --val-data"
+        return f"{number} cannot be read ({why_unread(unread[0])})"
+    lost = evidence.samples - usable
+    if lost > _MOST_LOST * evidence.samples:
+        return f"{lost:,} of {how_many(evidence.samples, 'sample')} of --val-data are not usable"
+    return ""
 
 
 def _without_samples(evidence: Evidence) -> str:
@@ -330,12 +350,13 @@ def _all_missing(val_data: str) -> str:
         urls = list(islice(openclip_urls(val_data), _MOST_URLS))
     except (KeyError, ValueError):
         return "--val-data cannot be expanded"
-    if any(":" in url or os.path.exists(url) for url in urls):
+    if any(":" in url or os.path.isfile(url) for url in urls):
         return ""
     missing = [ShardEvidence(named(url), error="missing") for url in urls]
     return f"--val-data: {unreadable_text(missing)}"
 
 
+_MOST_LOST = 0.05  # share of the validation samples
 _TRIES = 32
 _LEAST_BATCH = 0.5  # of the requested batch: a much smaller one trains another model
 
@@ -368,5 +389,5 @@ def _fewer(shards: Shards, arguments: Arguments) -> Iterator[tuple[str, ...]]:
     if working is not None:
         yield "--workers", str(working)
     least = least_usable(shards, arguments, epochs) if number >= arguments.workers * ranks else 0
-    if least >= _LEAST_BATCH * requested:
-        yield "--batch-size", str(min(least, requested))
+    if _LEAST_BATCH * requested <= least < requested:
+        yield "--batch-size", str(least)

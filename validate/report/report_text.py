@@ -2,12 +2,12 @@
 
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from wdsflow.text.words import command_lines, duration, how_many, place, plain, short, size, unique
 
-from ..finding import Finding
+from ..finding import ORDER, Finding
 from ..forecast.forecast import sentences
 from ..tracing.trace import table
 from ..verdicts.pipeline_run import PipelineRun
@@ -116,7 +116,12 @@ def show(report: "Report", console: "Console") -> None:
     writer.line((closing_line(report), "dim"), hang=2)
     if report.findings:
         writer.line(("What a code means and how to fix it:", "dim"))
-        writer.command(f"wdsflow explain {report.findings[0].code}", indent=2)
+        writer.command(f"wdsflow explain {_most_telling(report.findings).code}", indent=2)
+
+
+def _most_telling(findings: Sequence[Finding]) -> Finding:
+    """Return the finding of the worst severity by which the most samples are lost: a cause, not a consequence."""
+    return min(findings, key=lambda each: (ORDER[each.severity], -sum(each.lost.values())))
 
 
 def show_summary(report: "Report", console: "Console") -> None:

@@ -1,13 +1,11 @@
 """Options of a training command that do not do what they seem to."""
 
-import os
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
 from wdsflow.readers.installed_versions import conflicts
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import CrashKind
+from wdsflow.readers.open_clip.startup import CrashKind, not_expanded, with_braces
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import Command, escape
 from wdsflow.text.words import how_many
@@ -170,11 +168,12 @@ class LongEpoch(TrainingRule):
 
 
 class EmptyValidation(TrainingRule):
-    """The validation set gives no sample.
+    """The validation set is missing, or a part of it.
 
-    What: none of the shards of ``--val-data`` exists, or none of their samples is usable.
+    What: some or all of the shards of ``--val-data`` cannot be read, or more than 5 % of their samples are not usable.
 
-    Why it matters: OpenCLIP 3.3 evaluates on rank 0 after the first epoch, gets no sample, and ends with "torch.cat():
+    Why it matters: OpenCLIP passes over what it cannot read: the figures are those of the rest, and cannot be compared
+    with those of other runs. If nothing is left, OpenCLIP 3.3 evaluates on rank 0 after the first epoch, gets no sample, and ends with "torch.cat():
     expected a non-empty list of Tensors", while the other ranks wait at a barrier until NCCL gives up. That may be
     hours into the run. OpenCLIP 4 skips the evaluation: no figures, and no message.
 
@@ -198,7 +197,7 @@ class CrashRule(TrainingRule):
     kind: ClassVar[CrashKind]
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if forecast.crash and forecast.crash_kind == self.kind:
+        if forecast.crash and forecast.crash_kind == self.kind and not forecast.not_expanded:
             yield self.found(forecast.crash, fix=self.setting(context, arguments, forecast))
 
     def setting(self, context: Context, arguments: Arguments, forecast: Forecast) -> Repair | None:
@@ -226,24 +225,22 @@ class UnknownDatasetType(CrashRule):
         return flag("--dataset-type", "webdataset")
 
 
-_RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
-
-
 class UnreadableUrls(Rule):
-    """OpenCLIP cannot expand --train-data as it is written.
+    """OpenCLIP cannot expand --train-data or --val-data as it is written.
 
     What: OpenCLIP knows braces ``{000..042}``, ``::`` between sources and ``${NAME}`` for the environment variable
     WDS_NAME. It knows no globs, no folders, no ``~``, no ``@list.txt`` and no space between urls. wdsflow reads those.
 
     Why it matters: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample,
-    and the workers start again endlessly. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"``
+    and the workers start again endlessly; the verdict says so. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"``
     stands for 100 names, none of which exists. Without quotes the shell expands the braces itself, and argparse refuses
     the rest.
 
     In practice: open_clip#84 (cross product), #278 (10^16 urls); webdataset#170, #156, #415; diffusers#5743 (a folder);
     clip-retrieval#245 (unquoted braces: only the first tar was read).
 
-    Fix: ``--train-data "shards/{000..042}.tar"``, in quotes, ``::`` between several patterns.
+    Fix: ``--train-data "shards/{000..042}.tar"``, in quotes, ``::`` between several patterns. The finding has the pattern
+    that names the shards.
     """
 
     code = "P319"
@@ -253,28 +250,11 @@ class UnreadableUrls(Rule):
         if context.arguments is None or context.arguments.dataset_type not in ("auto", "webdataset"):
             return
         both = (("--train-data", context.arguments.train_data), ("--val-data", context.arguments.val_data))
-        for option, text in both:
-            for pattern in (text or "").split("::"):
-                if trouble := _why_not_expanded(pattern):
-                    yield self.found(f"{option} {escape(pattern)}: {trouble}", clips(context))
-
-
-def _why_not_expanded(pattern: str) -> str:
-    if not pattern or pattern.startswith("pipe:") or os.path.isfile(pattern):
-        return ""
-    if _RANGES.search(pattern):
-        return "two ranges with a space between them multiply; put :: between them"
-    if " " in pattern.strip() and ".tar " in pattern:
-        return "a space is part of the name; put :: between several urls"
-    if pattern.startswith("@"):
-        return "OpenCLIP reads no lists of urls"
-    if pattern.startswith("~"):
-        return "~ in quotes stays as it is; write the path in full"
-    if "://" not in pattern and re.search(r"[*?\[]", pattern):
-        return "OpenCLIP expands no globs: this is one shard of that name; use braces"
-    if os.path.isdir(pattern):
-        return "OpenCLIP reads no folders; name the shards with braces"
-    return ""
+        for option, data in both:
+            for pattern, why in not_expanded(data).items():
+                braces = with_braces(data or "")
+                fix = flag(option, braces) if braces else None
+                yield self.found(f"{option} {escape(pattern)}: {why}", clips(context), fix=fix)
 
 
 class Upsampling(CrashRule):

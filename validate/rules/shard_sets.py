@@ -135,6 +135,7 @@ class HalfDownload(Rule):
     """
 
     code = "P307"
+    severity = "error"
 
     def check(self, context: Context) -> Iterator[Finding]:
         if context.sidecars is None:
@@ -145,7 +146,7 @@ class HalfDownload(Rule):
                 most = f" (at most {run.shards:,})" if run.shards else ""
                 text = f"{place}: {run.title} did not finish, or still runs: not all of its shards{most} are written"
                 fix = Repair(words) if (words := run.from_here(run.words)) else None
-                yield self.found(f"{text}; the same command resumes it", context.names(), severity="error", fix=fix)
+                yield self.found(f"{text}; the same command resumes it", context.names(), fix=fix)
             if absent := folder.without_stats:
                 some = ", ".join(escape(base, 60) for base in absent[:3]) + (", ..." if len(absent) > 3 else "")
                 text = f"{place}: {how_many(len(absent), 'shard')} without _stats.json ({some}), next to "

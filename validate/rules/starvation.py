@@ -84,7 +84,7 @@ class StarvedWorker(TrainingRule):
     requires = ("P303",)
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if not forecast.stalled or not forecast.usable:
+        if not forecast.stalled or not forecast.usable or forecast.not_expanded:
             return
         more = len(forecast.stalled) - 1
         others = f"; so do{'es' if more == 1 else ''} {how_many(more, 'other worker')}" if more else ""
@@ -113,7 +113,7 @@ class TooFewShards(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if arguments.dataset_resampled or not forecast.shards:
+        if arguments.dataset_resampled or not forecast.shards or forecast.not_expanded:  # P319 reports these
             return
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:

@@ -111,6 +111,11 @@ def _why(shard: ShardEvidence) -> str:
     return UNREADABLE.get(shard.error or "") or detail
 
 
+def why_unread(shard: ShardEvidence) -> str:
+    """Return in one line which shard cannot be read, and why."""
+    return f"{_where(shard)}: {_why(shard)}"
+
+
 def unreadable_text(shards: Sequence[ShardEvidence]) -> str:
     """Return one line on shards if none could be read: the first one, the reason, and a command that helps."""
     if not shards:

@@ -89,7 +89,7 @@ def _check_places(options: FeedOptions) -> None:
 
 def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     """Refuse invalid arguments and unsuitable data before any other work. Then a dry run reports and exits."""
-    from wdsflow.readers.open_clip.arguments import ArgumentsError, check_numbers, names_shards, parsed_by
+    from wdsflow.readers.open_clip.arguments import ArgumentsError, check_model, check_numbers, names_shards, parsed_by
     from wdsflow.training.feed_options import NoOpenClip
     from wdsflow.training.launch.launch import parse
 
@@ -97,6 +97,7 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
     try:
         arguments = parse(argv) if {"-h", "--help"} & set(argv) else parsed_by(parse, argv)
         check_numbers(arguments)
+        check_model(arguments)
     except NoOpenClip as error:
         fail(str(error))
     except ArgumentsError as error:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from wdsflow.shards.tar.members import is_meta, why_junk
+from wdsflow.shards.tar.members import is_keyed_by_folder, is_meta
 
 from .content.text_content import texts_in
 from .evidence import JsonKey, ShardEvidence, Tally
@@ -37,6 +37,7 @@ TALLIES: dict[str, str] = {
     "name.no-field": "no extension: readers skip the member",
     "name.hidden": "dot-file at the top level: readers skip it",
     "name.appledouble": "macOS ._ twin or dot-file inside a folder: splits its neighbours",
+    "name.keyed-by-folder": "a name that is a folder and an extension, such as 000/.jpg: some readers skip it",
     "name.macosx": "member under __MACOSX",
     "name.meta": "__name__ metadata member: webdataset skips it",
     "name.dotted": "a dot inside the base name: the key ends there, the field is all that follows",
@@ -132,7 +133,9 @@ def note_name(name: str, key: str | None, offset: int, note: Note) -> None:
         note("name.macosx").add(key, offset, name)
     if is_meta(name):
         note("name.meta").add(key, offset, name)
-    elif base.startswith(".") and why_junk(name):
+    elif is_keyed_by_folder(name):
+        note("name.keyed-by-folder").add(key, offset, name)
+    elif base.startswith("."):
         # Inside a folder the key becomes "folder/", which separates the members before from those after.
         note("name.appledouble" if key is not None else "name.hidden").add(key, offset, name)
     elif key is None:

@@ -55,7 +55,7 @@ def nearest_shards(pattern: str) -> str:
         return top
     if not missing and (pattern := deeper(path)):
         return pattern
-    for folder in close or folders[: len(folders) == 1]:
+    for folder in close:
         return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
     return ""
 

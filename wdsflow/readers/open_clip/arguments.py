@@ -17,6 +17,8 @@ from wdsflow.readers.installed_versions import release
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.text.words import listed
 
+from .models import why_no_model
+
 # In 4.x and not in 3.3.0.
 SINCE_4 = frozenset(
     (
@@ -25,7 +27,10 @@ SINCE_4 = frozenset(
         "--naflex-seq-lens --naflex-seq-len-probs --naflex-max-tokens-per-batch --naflex-max-text-tokens "
         "--naflex-batch-divisor --naflex-loss-scale --naflex-pad-multiple --text-pad-multiple --length-bucketing "
         "--bucket-pool --bucket-chunk --bucket-prefetch-pools --audio-ext --audio-fill --audio-trunc --audio-fusion "
-        "--pretrained-audio --opt-kwargs --opt-fallback-list --text-layer-decay --image-layer-decay --visual-layer-decay "
+        "--audio-int16-normalize --audio-layer-decay --audio-multiprocessing-context --audio-zeroshot-audio-key "
+        "--audio-zeroshot-class-key --audio-zeroshot-dataset --audio-zeroshot-multiprocessing-context "
+        "--audio-zeroshot-split --audio-zeroshot-target-key --audio-zeroshot-template --audio-zeroshot-workers "
+        "--text-pooler-own-group --pretrained-audio --opt-kwargs --opt-fallback-list --text-layer-decay --image-layer-decay --visual-layer-decay "
         "--wd-exclude --fsdp --fsdp-checkpoint --fsdp-offload-cpu --fsdp-no-reshard-after-forward --torchcompile-strategy "
         "--torchcompile-backend --torchcompile-mode --log-metric-every-n-steps --train-loss-ema-samples "
         "--val-retrieval-chunk-size --val-retrieval-precision"
@@ -143,6 +148,7 @@ class Arguments:
     val_frequency: int = 1
     precision: str = "amp"
     model: str = "RN50"
+    pretrained: str = ""  # a tag of weights, or a file
     force_image_size: tuple[int, ...] | None = None  # one side, or height and width
     force_context_length: int | None = None
     image_key: str = IMAGES
@@ -211,6 +217,8 @@ def parse_arguments(
         parser="wdsflow" if own else f"open_clip_train {version}",
     )
     check_numbers(arguments)
+    if not own:  # another version may have other models
+        check_model(arguments)
     return arguments
 
 
@@ -258,3 +266,13 @@ def check_numbers(arguments: object) -> None:
         value = getattr(arguments, name)
         if value is not None and value < bound:
             raise ArgumentsError(f"--{name.replace('_', '-')} must be at least {bound}, not {value}")
+
+
+def check_model(arguments: object) -> None:
+    """Raise ArgumentsError for a model or weights that the installed open_clip does not have.
+
+    ``arguments``: any object with OpenCLIP's names.
+    """
+    name, pretrained = str(getattr(arguments, "model", "")), getattr(arguments, "pretrained", "")
+    if why := why_no_model(name, str(pretrained or "")):
+        raise ArgumentsError(why)

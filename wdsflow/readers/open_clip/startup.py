@@ -25,6 +25,7 @@ from wdsflow.readers.sidecar_facts import (
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.records.working_folder import remote_url
 from wdsflow.scan.evidence import Evidence, ShardEvidence
+from wdsflow.shards.urls import NoShards, compact, expand
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -279,6 +280,49 @@ def openclip_urls(text: str) -> Iterator[str]:
         for _ in range(10):  # a value may name further variables
             whole = re.sub(r"\$\{(\w+)\}", lambda match: os.environ[f"WDS_{match[1]}"], whole)
         yield from braceexpand(whole)
+
+
+_RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
+_MOST_SOURCES = 16  # of a pattern that is advised
+
+
+def not_expanded(data: str | None) -> dict[str, str]:
+    """Return the patterns in ``--train-data`` or ``--val-data`` that OpenCLIP takes for the name of one shard, each with why."""
+    reasons = ((pattern, _why_not_expanded(pattern)) for pattern in (data or "").split("::"))
+    return {pattern: why for pattern, why in reasons if why}
+
+
+def _why_not_expanded(pattern: str) -> str:
+    if not pattern or pattern.startswith("pipe:") or os.path.isfile(pattern):
+        return ""
+    if _RANGES.search(pattern):
+        return "two ranges with a space between them multiply; put :: between them"
+    if " " in pattern.strip() and ".tar " in pattern:
+        return "a space is part of the name; put :: between several urls"
+    if pattern.startswith("@"):
+        return "OpenCLIP reads no lists of urls"
+    if pattern.startswith("~"):
+        return "~ in quotes stays as it is; write the path in full"
+    if "://" not in pattern and re.search(r"[*?\[]", pattern):
+        return "OpenCLIP expands no globs: this is one shard of that name; use braces"
+    if os.path.isdir(pattern):
+        return "OpenCLIP reads no folders; name the shards with braces"
+    return ""
+
+
+def with_braces(data: str) -> str:
+    """Return ``--train-data`` in a form that OpenCLIP expands to the local shards that wdsflow finds by it; "" if there is none."""
+    try:
+        urls = expand(re.split(r"::|\s+(?=\S*\.tar)", data) if _RANGES.search(data) else [data], allow_pipe=False).urls
+    except NoShards:
+        return ""
+    if any(url.path is None for url in urls):
+        return ""
+    for sources in range(1, min(len(urls), _MOST_SOURCES) + 1):
+        patterns = compact(urls, sources)
+        if len(patterns) <= sources and list(openclip_urls("::".join(patterns))) == list(urls):
+            return "::".join(patterns)
+    return ""
 
 
 def _expanded(text: str | None) -> tuple[str, ...] | None:

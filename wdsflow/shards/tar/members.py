@@ -53,6 +53,16 @@ def is_junk(key: str, suffix: str) -> bool:
     return key.endswith("/") and suffix.lower() not in _PLAIN_FIELDS
 
 
+def is_keyed_by_folder(name: str) -> bool:
+    """Return whether a name is a folder and an extension, so that the folder is the key of a sample.
+
+    >>> is_keyed_by_folder("000000/.jpg"), is_keyed_by_folder("000000/.DS_Store"), is_keyed_by_folder(".jpg")
+    (True, False, False)
+    """
+    folders, _, base = name.rpartition("/")
+    return bool(folders) and base[:1] == "." and base[1:].lower() in _PLAIN_FIELDS
+
+
 def why_junk(name: str) -> str:
     """Return why a file belongs to no sample: it is of macOS, or hidden; "" if neither.
 
@@ -61,10 +71,10 @@ def why_junk(name: str) -> str:
     >>> why_junk("d/.jpg"), why_junk(".jpg")
     ('', 'hidden')
     """
-    folders, slash, base = name.rpartition("/")
+    folders, _, base = name.rpartition("/")
     if "__MACOSX" in folders.split("/"):
         return "macosx"
-    if slash and base[:1] == "." and base[1:].lower() in _PLAIN_FIELDS:
+    if is_keyed_by_folder(name):
         return ""
     return "appledouble" if base.startswith("._") else "hidden" if base.startswith(".") else ""
 

@@ -1,0 +1,65 @@
+"""What each level says of generated shard sets, against what OpenCLIP's own loader makes of them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.compare import RealReader, RealReaders, environments
+from tests.conformance.generate import make_set
+from wdsflow.readers import Options
+from wdsflow.validate.report import Report
+from wdsflow.validate.run_check import check
+
+READER = "open-clip-3.3"
+SETS = 10
+# Sets in which a name has taken a sample's place, or the end of a shard has: once each was counted wrongly.
+KNOWN = (3, 7, 42, 57, 96, 145)
+
+
+@pytest.fixture(scope="module")
+def real(real_readers: RealReaders) -> Iterator[RealReader]:
+    environment = next(each for each in environments(os.environ) if each.reader == READER)
+    if environment.missing:
+        pytest.skip(environment.missing)
+    with real_readers.open(environment) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(30, marks=pytest.mark.deep)])
+def test_no_level_promises_more_than_the_loader_gives(times: int, real: RealReader, tmp_path: Path) -> None:
+    wrong = []
+    for seed in dict.fromkeys([*KNOWN, *range(500, 500 + times * SETS)]):
+        made = make_set(seed, tmp_path)
+        if any(Path(url).is_dir() for url in made.urls):  # which stands for the shards in it
+            continue
+        result = real.read(made.urls, Options())
+        usable = sum(map(len, result["keys"]))
+        for level in ("names", "headers", "full"):
+            report = check(made.urls, [READER], level=level, jobs=1)
+            wrong += [f"seed {seed}, {level}: {fault}" for fault in faults(report, usable, stall=result["stall"])]
+        made.remove()
+    assert wrong == []
+
+
+def faults(report: Report, usable: int, *, stall: bool) -> Iterator[str]:
+    """Yield what a report says wrongly, given how many samples the loader gave, and whether it hangs."""
+    if not report.verdicts:
+        if usable:
+            yield f"no verdict, though {usable} samples come out"
+        return
+    (verdict,) = report.verdicts
+    said = f"{verdict.word} {verdict.usable} of {verdict.samples}"
+    if verdict.exact and (verdict.usable, verdict.outcome == "stalls") != (usable, stall):
+        yield f"{said}, but {usable} come out"
+    if usable > verdict.usable or usable > verdict.samples:
+        yield f"up to {said}, but {usable} come out"
+    if verdict.least is not None and usable < verdict.least:
+        yield f"at least {verdict.least}, but {usable} come out"
+    lossy = stall or verdict.samples - usable > 0.05 * verdict.samples
+    if lossy and (verdict.word == "trains" or (verdict.exact and report.exit_status == 0)):
+        yield f"{said}, exit status {report.exit_status}, but {usable} come out"
+    lost = sum(each.lost.get(READER, 0) for each in report.findings)
+    if lost != verdict.samples - verdict.usable:
+        yield f"{said}, and the findings add up to {lost} lost samples"

@@ -1,0 +1,103 @@
+"""The models that the installed open_clip knows, by its own files: importing it takes seconds."""
+
+import ast
+import difflib
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from wdsflow.text.words import listed
+
+_ELSEWHERE = "hf-hub:"
+_FOLDER = "local-dir:"
+_QUICK = "-quickgelu"  # such a model has the tags that were trained with that activation
+_NEAREST = 3
+
+
+def why_no_model(name: str, pretrained: str) -> str:
+    """Return why open_clip_train would not make a model, "" if it would, or if that is not known.
+
+    Args:
+        name: ``--model``.
+        pretrained: ``--pretrained``: a tag or a file; may be empty.
+    """
+    if name.startswith(_FOLDER):
+        folder = name.removeprefix(_FOLDER)
+        return "" if os.path.isdir(folder) else f"--model {name}: no such folder"
+    known = model_names()
+    if name.startswith(_ELSEWHERE) or not known:
+        return ""
+    plain = name.replace("/", "-")
+    if plain not in known:
+        near = difflib.get_close_matches(plain, sorted(known), _NEAREST)
+        meant = f"did you mean {listed(near).replace(' and ', ' or ')}?" if near else _LISTING
+        return f"--model {name}: open_clip has no such model; {meant}"
+    tags = pretrained_tags().get(plain, ())
+    if not pretrained or os.path.isfile(pretrained) or pretrained.lower().replace("-", "_") in tags:
+        return ""
+    if not tags:
+        return f"--pretrained {pretrained}: no such file, and open_clip has no weights of {name}"
+    near = difflib.get_close_matches(pretrained, sorted(tags), _NEAREST) or sorted(tags)[:_NEAREST]
+    return f"--pretrained {pretrained}: no such file, and no weights of {name}; it has {listed(near)}"
+
+
+_LISTING = 'to list them: python -c "import open_clip; print(*open_clip.list_models())"'
+
+
+@cache
+def model_names() -> frozenset[str]:
+    """Return the names of the models with a config in open_clip; empty if it is not installed."""
+    folder = _package()
+    return frozenset(path.stem for path in folder.glob("model_configs/*.json")) if folder is not None else frozenset()
+
+
+@cache
+def pretrained_tags() -> Mapping[str, frozenset[str]]:
+    """Return the tags of the weights that open_clip can download, by the name of the model."""
+    folder = _package()
+    try:
+        tree = ast.parse((folder / "pretrained.py").read_text(encoding="utf-8")) if folder is not None else None
+    except (OSError, ValueError, SyntaxError):
+        tree = None
+    if tree is None:
+        return {}
+    values = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    tags: dict[str, frozenset[str]] = {}
+    models = values.get("_PRETRAINED")
+    for name, config in _items(models) if models is not None else ():
+        configs = dict(_items(values.get(config.id, config) if isinstance(config, ast.Name) else config))
+        tags[name] = frozenset(configs)
+        if quick := {tag for tag, made in configs.items() if _is_quick(made)}:
+            tags[name + _QUICK] = tags.get(name + _QUICK, frozenset()) | quick
+    return tags
+
+
+def _items(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names and values of ``{...}`` or ``dict(...)`` in source code."""
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant):
+                yield str(key.value), value
+    elif isinstance(node, ast.Call):
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                yield keyword.arg, keyword.value
+
+
+def _is_quick(node: ast.expr) -> bool:
+    flags = dict(_items(node)) if isinstance(node, ast.Call) else {}
+    quick = flags.get("quick_gelu")
+    return isinstance(quick, ast.Constant) and quick.value is True
+
+
+def _package() -> Path | None:
+    spec = importlib.util.find_spec("open_clip")
+    return Path(spec.origin).parent if spec is not None and spec.origin is not None else None
