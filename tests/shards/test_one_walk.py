@@ -11,6 +11,7 @@ SPLITS = {
     "wdsflow.packing.folder_rows": "files of a folder, grouped as members would be",
     "wdsflow.scan.scanner": "counts runs and odd names for all readers at once",
     "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
+    "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
     "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
 }

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from wdsflow.shards.tar.walk import Walk
 
 from .dotted_names import cut
 
-_LARGEST = 1 << 30  # bytes of the second part
-_MEMBERS = 64
+# Limits of what moves from one shard to another.
+_MOST_BYTES = 1 << 30
+_MOST_MEMBERS = 64
 _BY_STEM = Grouping(cut, frozenset(("file", "sparse", "link", "directory", "special")))
 
 
@@ -32,13 +33,24 @@ class HalfRun(NamedTuple):
         """Field names, in lower case."""
         return {cut(member.name)[1].lower() for member in self.members}
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it may move to another shard."""
+        size = sum(member.size for member in self.members)
+        return len(self.members) <= _MOST_MEMBERS and size <= _MOST_BYTES
+
 
 @dataclass(frozen=True)
 class Borders:
-    """Members that a repair moves between neighbouring shards to join split samples."""
+    """Members that a repair moves between neighbouring shards to join split samples.
 
-    skip: int = 0  # members at its start that belong to the last sample of the previous shard
-    tail: tuple[Shard, int] | None = None  # the next shard, and how many members at its start belong to this one
+    Attributes:
+        skip: members at the start of the shard that belong to the last sample of the one before.
+        tail: the next shard, and how many members at its start belong to this one.
+    """
+
+    skip: int = 0
+    tail: tuple[Shard, int] | None = None
 
 
 UNMOVED = Borders()
@@ -48,14 +60,21 @@ def borders(urls: Sequence[Shard]) -> dict[int, Borders]:
     """Return the moves at the borders of shards, by index in ``urls``; shards without moves are omitted.
 
     A shard begins with the second part of a sample if its first sample has fewer fields than its second, or if it has no
-    other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local files are checked; usually only the start of each
-    is read.
+    other, than the last but one of the shard before; and that ends with the same key and other fields. Only plain local
+    files are checked; usually only the start of each is read.
     """
-    halves = {index + 1: half for index, pair in enumerate(pairwise(urls)) if (half := _second_half(*pair))}
-    return {
-        index: Borders(halves.get(index, 0), (urls[index + 1], halves[index + 1]) if index + 1 in halves else None)
-        for index in {*halves, *(index - 1 for index in halves)}
-    }
+    skips: dict[int, int] = {}
+    for index, (before, url) in enumerate(pairwise(urls), start=1):
+        count = _second_part(before, url)
+        if count:
+            skips[index] = count
+    moves: dict[int, Borders] = {}
+    for index, count in skips.items():
+        giver = moves.get(index, UNMOVED)
+        moves[index] = replace(giver, skip=count)
+        taker = moves.get(index - 1, UNMOVED)
+        moves[index - 1] = replace(taker, tail=(urls[index], count))
+    return moves
 
 
 def first_members(source: Source, count: int) -> list[Member]:
@@ -68,31 +87,37 @@ def first_members(source: Source, count: int) -> list[Member]:
     return members[:count]
 
 
-def _second_half(before: Shard, url: Shard) -> int:
+def _second_part(before: Shard, url: Shard) -> int:
     """Return how many members at the start of a shard belong to the last sample of the previous one."""
     try:
         with closing(_runs(url)) as runs:
             head, following = next(runs, None), next(runs, None)
-        if head is None or len(head.members) > _MEMBERS or sum(member.size for member in head.members) > _LARGEST:
+        if head is None or not head.is_small:
             return 0
         if following is not None and not head.fields < following.fields:
             return 0
-        last = list(deque(_runs(before), maxlen=2))
+        last_two = list(deque(_runs(before), maxlen=2))
     except OSError:
         return 0
-    whole = following or (last[0] if len(last) > 1 else None)
-    if whole is None or not last or not head.fields < whole.fields:
+    if not last_two:
         return 0
-    return len(head.members) if last[-1].stem == head.stem and not last[-1].fields & head.fields else 0
+    whole = following
+    if whole is None and len(last_two) > 1:
+        whole = last_two[0]
+    if whole is None or not head.fields < whole.fields:
+        return 0
+    last = last_two[-1]
+    is_completed = last.stem == head.stem and not last.fields & head.fields
+    return len(head.members) if is_completed else 0
 
 
 def _runs(url: Shard) -> Generator[HalfRun, None, None]:
     """Yield the runs of a plain local file up to the place where readers stop; none for other shards."""
     run: HalfRun | None = None
     with open_source(url) as source:
-        for begins, stem, _, row in (
-            grouped(Walk(source), _BY_STEM) if source.fd >= 0 and not source.compression else ()
-        ):
+        if source.fd < 0 or source.compression:
+            return
+        for begins, stem, _, row in grouped(Walk(source), _BY_STEM):
             if run is None or begins:
                 if run is not None:
                     yield run

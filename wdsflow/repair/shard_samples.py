@@ -32,6 +32,8 @@ _DAMAGE = {
 # Traits of a tar that a repair need not change.
 _HARMLESS = frozenset({"tar.huge-member"})
 _CHUNK = 1 << 20
+# In place of the number of an archive.
+_OF_NEXT_SHARD = -1
 # Bytes that hold a link's header with its extended headers.
 _LINK_HEADERS = 64 << 10
 
@@ -87,7 +89,8 @@ def read_samples(
         sources = [source, stack.enter_context(open_source(url))]
         for half in first_members(sources[1], count):
             members.append(half._replace(data=address(1, half.data), header=address(1, half.header)))
-            archives.append(0)
+            # No reader joins them with the end of this shard for certain.
+            archives.append(_OF_NEXT_SHARD)
         source = JoinedSource(lambda number: nullcontext(sources[number]), lambda _: 2)
         report.members += count
         report.fixed["members taken from the next shard"] += count
