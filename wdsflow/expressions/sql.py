@@ -9,10 +9,10 @@ Three rules keep it so:
 * Over the images or captions of a sample, a NULL among them is not left out, as DuckDB's list functions do.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 
-from .constants import Constants, Literals, Parameters
+from .constants import Constants, Literals, Parameters, literal
 from .expression import Expression
 from .functions import FUNCTIONS
 from .score_call import Constant, ScoreCall
@@ -64,6 +64,30 @@ def printed_sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> st
     must have at least one item in each row: NULL, if nothing is known.
     """
     return _all_terms(SqlWriter(Literals(), lists=lists), expression)
+
+
+def ledger_query(
+    expression: Expression, files: str, names: Mapping[ScoreCall, str], several: Collection[ScoreCall] = ()
+) -> str:
+    """Return the query for the keys of the samples that an expression keeps, for anybody's DuckDB.
+
+    Args:
+        expression: a condition.
+        files: Parquet files, such as ``scored/_wdsflow/ledger/*.parquet``.
+        names: the name of each score's column: see ``column_names``.
+        several: the scores with several values in some sample. These are in the struct ``several``, as lists under the
+            name of the column, and the column is NULL.
+    """
+
+    def column(call: ScoreCall) -> str:
+        return quoted_name(names[call])
+
+    condition = _all_terms(SqlWriter(Literals(), column, several), expression)
+    source = literal(files)
+    items = [f"coalesce(several.{column(call)}, [{column(call)}]) AS {column(call)}" for call in several]
+    if items:
+        source = f"(SELECT * REPLACE ({', '.join(items)}) FROM {source})"
+    return f"SELECT key FROM {source} WHERE {condition}"
 
 
 def _all_terms(writer: "SqlWriter", expression: Expression) -> str:

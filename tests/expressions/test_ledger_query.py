@@ -1,0 +1,63 @@
+"""The printed query runs over Parquet files in anybody's DuckDB, and keeps what the evaluator keeps."""
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.expressions.catalog import CATALOG
+from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.parsing import parse
+from wdsflow.expressions.score_call import ScoreCall, column_names
+from wdsflow.expressions.sql import ledger_query
+
+WIDTH, HEIGHT = ScoreCall("width"), ScoreCall("height")
+SAMPLES = {
+    "key": ["it's", "b", "c", "d", "e"],
+    "width": [[300.0], [100.0], [300.0, 100.0], [300.0, 400.0], [None]],
+    "height": [[300.0], [300.0], [100.0, 300.0], [300.0], [100.0]],
+    "caption": ["a cat", "it's", None, "A CAT", "cat"],
+    'json_number(path="a")': [1.0, 2.0, 3.0, 4.0, 5.0],
+    'json_number(path="A")': [5.0, 4.0, 3.0, 2.0, 1.0],
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "width >= 200",
+        "width >= 200 and height >= 200",
+        "any(width >= 200) or width / height > 2",
+        "'cat' in lower(caption) and key != 'it\\'s'",
+        "caption is None or caption in ('cat', 'it\\'s')",
+        "json_number('a') >= json_number('A') and not width < 200",
+        "mean(width) > 180 and max(height) < 400",
+    ],
+)
+def test_it_keeps_what_the_evaluator_keeps(text: str, tmp_path: Path) -> None:
+    expression = parse(text, CATALOG)
+    names = column_names(expression.scores)
+    several = [call for call in (WIDTH, HEIGHT) if call in expression.scores]
+    columns = {name: pa.array(values) for name, values in SAMPLES.items()}
+    decisions = Evaluator(expression).evaluate(pa.table(columns), lists=several)
+    ledger = {"key": columns["key"]}
+    lists = {}
+    for call in expression.scores:
+        values = SAMPLES[str(call)]
+        if call in several:
+            lists[names[call]] = [value if len(value) > 1 else None for value in values]
+            values = [value[0] if len(value) == 1 else None for value in values]
+        ledger[names[call]] = pa.array(values)
+    if lists:
+        ledger["several"] = pa.array([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)])
+    folder = tmp_path / "it's"
+    folder.mkdir()
+    table = pa.table(ledger)
+    for part, rows in enumerate((table.slice(0, 3), table.slice(3))):
+        pq.write_table(rows, folder / f"{part}.parquet")
+    query = ledger_query(expression, f"{folder}/*.parquet", names, several)
+    kept = [key for key, keep in zip(SAMPLES["key"], decisions.keep, strict=True) if keep]
+    assert [key for (key,) in duckdb.sql(query).fetchall()] == kept
+    assert 0 < len(kept) < 5
