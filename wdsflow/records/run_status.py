@@ -15,7 +15,7 @@ from typing import Any, Literal
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.source.base import local_folder
 
-from .line import lines_paths
+from .line import lines_paths, values_of
 from .refusals import is_held
 from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .store import Store
@@ -134,13 +134,11 @@ class _RunFiles:
 
     def _lines(self) -> dict[str, dict[str, int]]:
         """Return the counts in the lines of this run by output; a line that is being written is not there yet."""
-        from pydantic_core import from_json  # half of the time of the module json
-
         found, identity = dict[str, dict[str, int]](), self._last.identity
         for path in lines_paths(self._inside, self._stem):
             for text in path.read_bytes().split(b"\n") if path.is_file() else ():
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    line = from_json(text)
+                    line = values_of(text)
                     if not identity or line.get("recipe", identity) == identity:
                         found[line["name"]] = {each: line[each] for each in _COUNTS if isinstance(line.get(each), int)}
         return found

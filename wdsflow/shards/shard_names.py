@@ -248,12 +248,17 @@ def is_meta(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
+_SURROGATE = re.compile("[\udc80-\udcff]")
 _ENDING = re.compile(r"(\.tar)?(\.(gz|bz2|xz|zst|zstd))?$|\.(tgz|tbz2?|txz|tzst)$", re.IGNORECASE)
 
 
 def output_names(urls: Sequence[str]) -> list[str]:
-    """Return a file name for each url: its base name as a plain tar; equal ones are numbered.
+    r"""Return a file name for each url: its base name as a plain tar; equal ones are numbered.
 
+    Bytes that are not UTF-8 are spelled out, as in urls: libraries that write files cannot have them in a name.
+
+    >>> output_names(["\udcff.tar"])
+    ['%FF.tar']
     >>> output_names(["a/0.tar", "b/0.tar.gz", "https://host/1.tgz?download=true"])
     ['0.tar', '0-2.tar', '1.tar']
     """
@@ -276,5 +281,5 @@ def _stem(url: str, number: int) -> str:
         path = f"shard-{number:06d}"
     elif "://" in url:
         path = urlsplit(url).path.rstrip("/")
-    base = path.rpartition("/")[2]
+    base = _SURROGATE.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", path.rpartition("/")[2])
     return _ENDING.sub("", base) or f"shard-{number:06d}"

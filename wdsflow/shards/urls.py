@@ -18,6 +18,7 @@ from .source.base import SourceError, local_path
 from .source.remote import is_listing, listed, pinned
 
 _GLOB = re.compile(r"[*?\[]")
+_MATCHES_ITSELF = re.compile(r"[*?]")
 _HYPHEN = re.compile(r"\{(\d+)-(\d+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 # In a ``pipe:`` url, where the next source begins: other colons belong to the command.
@@ -188,9 +189,14 @@ def _expand_list(part: str, found: Expansion) -> None:
 
 
 def _take_file(text: str, found: Expansion) -> bool:
-    """Take an existing file of this name, also if the name looks like a pattern; return whether there is one."""
+    """Take an existing file of this name, also if the name looks like a pattern; return whether there is one.
+
+    A glob that matches other files as well is a glob: a file that is called ``*.tar`` must not hide them.
+    """
     path = local_path(text)
     if path is None or not os.path.exists(path) or os.path.isdir(path):
+        return False
+    if _MATCHES_ITSELF.search(path) and glob.glob(path, recursive=True) != [path]:
         return False
     if _is_list(path):
         raise NoShards(text, f"it lists shards: {quote(f'@{text}')} names those")
@@ -344,7 +350,8 @@ def some_of(urls: Sequence[Shard]) -> Sequence[Shard]:
     return urls if len(urls) <= most else [urls[number * len(urls) // most] for number in range(most)]
 
 
-_SPECIAL = re.compile(r"[{}*\[\\]|:(?=:)")
+_SPECIAL = re.compile(r"[{}*?\[\\]|:(?=:)")
+_SPECIAL_IN_URL = re.compile(r"[{}*\[\\]|:(?=:)")  # a question mark begins its query
 _WEB = re.compile("https?:")
 
 
@@ -353,17 +360,22 @@ def spelled(shard: str) -> str:
 
     >>> spelled(Shard.url("s3://bucket/t{1..2}[a].tar")), spelled(Shard.file("t{1..2}.tar")), spelled("{1..2}.tar")
     ('s3://bucket/t\\{1..2\\}[[]a].tar', 't{1..2}.tar', '{1..2}.tar')
+    >>> spelled(Shard.file("?.tar"))
+    '[?].tar'
     """
-    if not isinstance(shard, Shard) or shard.kind != "url":
+    if not isinstance(shard, Shard) or shard.is_pipe:
+        return shard
+    if shard.path is not None and not _MATCHES_ITSELF.search(shard):
         return shard
     if _WEB.match(shard):
-        return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", shard)
+        return _SPECIAL_IN_URL.sub(lambda match: f"%{ord(match[0]):02X}", shard)
+    special = _SPECIAL if shard.path is not None else _SPECIAL_IN_URL
     has_braces = "{" in shard or "}" in shard
-    return _SPECIAL.sub(lambda match: _escaped(match[0], has_braces=has_braces), shard)
+    return special.sub(lambda match: _escaped(match[0], has_braces=has_braces), shard)
 
 
 def _escaped(char: str, *, has_braces: bool) -> str:
-    """Return a character that stands for itself in braces and globs of a store."""
+    """Return a character that stands for itself in braces and globs."""
     if char in "{}":
         return f"\\{char}"
     if char == "\\":
