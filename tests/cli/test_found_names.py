@@ -158,7 +158,9 @@ def test_files_of_a_folder_are_packed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert read_by(tmp_path / "packed") == len(stems)
     (tmp_path / "tables").mkdir()
     for number, name in enumerate(("pipe:touch PWNED #.jsonl", "file:x.jsonl", "@x.jsonl")):
-        (tmp_path / "tables" / name).write_text(json.dumps({"image": f"{stems[number + 3]}.jpg", "caption": "c"}) + "\n")
+        (tmp_path / "tables" / name).write_text(
+            json.dumps({"image": f"{stems[number + 3]}.jpg", "caption": "c"}) + "\n"
+        )
     monkeypatch.chdir(tmp_path / "tables")
     done = run("pack", "*.jsonl", "-o", tmp_path / "tabled", "--root", folder)
     assert done.status == 0, done
