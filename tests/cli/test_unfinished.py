@@ -158,7 +158,7 @@ def killed(command: list[str], mark: Path) -> None:
 def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(named, shards: Path, capsys):
     rows = Path("p.jsonl").read_text()
     Path("p.jsonl").write_text(rows * 20_000)
-    killed(["pack", "p.jsonl", "-o", "out"], shards / "out/_wdsflow/unfinished.json")
+    killed(["pack", "p.jsonl", "-o", "out"], shards / "out/.wdsflow/unfinished.json")
     assert not list(shards.glob("out/*.tar"))
     Path("p.jsonl").write_text(rows)
     assert run("validate", named) == 2
