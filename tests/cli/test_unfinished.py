@@ -14,7 +14,7 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
-from wdsflow.records.unfinished import unfinished_run
+from wdsflow.records.unfinished import INSIDE, MARK, unfinished_run
 from wdsflow.validate import check
 
 ROOM = 200_000  # bytes of a file: the third shard is larger
@@ -158,7 +158,7 @@ def killed(command: list[str], mark: Path) -> None:
 def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfinished(named, shards: Path, capsys):
     rows = Path("p.jsonl").read_text()
     Path("p.jsonl").write_text(rows * 20_000)
-    killed(["pack", "p.jsonl", "-o", "out"], shards / "out/_wdsflow/unfinished.json")
+    killed(["pack", "p.jsonl", "-o", "out"], shards / "out" / INSIDE / MARK)
     assert not list(shards.glob("out/*.tar"))
     Path("p.jsonl").write_text(rows)
     assert run("validate", named) == 2
