@@ -115,7 +115,7 @@ def test_shards_are_written_again(odd: Path, named: str):
 def test_shards_are_scored_and_filtered_and_resumed(odd: Path, named: str):
     scores = ("--scores", "width,caption_words", "--jobs", "0")
     ended_well("measure", named, "-o", odd / "scored", *scores)
-    run_file = json.loads((odd / "scored" / "_wdsflow" / "run.json").read_text())
+    run_file = json.loads((odd / "scored" / ".wdsflow" / "run.json").read_text())
     assert len(run_file["urls"]) == len(NAMES)
     assert all(os.path.exists(url) for url in run_file["urls"])
     again = ended_well("measure", named, "-o", odd / "scored", *scores)

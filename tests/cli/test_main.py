@@ -127,7 +127,10 @@ def test_an_option_that_is_a_list_and_a_flag_may_be_given_twice(capsys):
 def test_a_wrong_choice_is_named_without_the_words_of_a_library(capsys):
     with pytest.raises(SystemExit):
         main(["validate", "a.tar", "--level", "ful"])
-    assert "Invalid value for '--level': 'ful' is not one of 'names', 'headers', 'full'." in capsys.readouterr().err
+    assert (
+        "Invalid value for '--level': 'ful' is not one of 'auto', 'names', 'headers', 'full'."
+        in capsys.readouterr().err
+    )
 
 
 def test_a_proposed_output_gets_the_lowest_number_that_is_free(tmp_path):

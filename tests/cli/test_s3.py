@@ -1,12 +1,14 @@
 """Shards in S3, from the command line to the training feed, with a real server on loopback."""
 
 import filecmp
+import io
 import os
 import shlex
 import sys
 from random import Random
 
 import pytest
+from PIL import Image
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")
@@ -35,7 +37,7 @@ def stored(tmp_path_factory):
     """Three shards of pictures, one of large members, and one that nobody may read; what is asked is counted."""
     folder = tmp_path_factory.mktemp("s3")
     write_shards(folder / "set")
-    members = [(f"{n:03}.{kind}", data(n)) for n in range(12) for kind, data in (("jpg", _large), ("txt", _text))]
+    members = [(f"{n:03}.{kind}", data(n)) for n in range(12) for kind, data in (("png", _large), ("txt", _text))]
     write_tar(folder / "large.tar", members)
     with pytest.MonkeyPatch.context() as patch, s3_server() as (url, port, log):
         use_s3(patch, url, folder)
@@ -57,7 +59,11 @@ def s3(stored, monkeypatch):
 
 
 def _large(number):
-    return Random(number).randbytes(1_500_000)
+    """Return a valid image of 1.5 MB: one that is none would be looked at as a whole."""
+    image = Image.frombytes("RGB", (700, 700), Random(number).randbytes(3 * 700 * 700))
+    file = io.BytesIO()
+    image.save(file, "png", compress_level=0)
+    return file.getvalue()
 
 
 def _text(number):

@@ -18,7 +18,7 @@ def test_sound_shards_train_with_status_0(tmp_path, capsys):
     assert run(shards.with_txt(tmp_path)) == 0
     shown = " ".join(capsys.readouterr().out.split())  # however wide the terminal is
     assert shown.startswith("OpenCLIP")
-    assert "TRAINS up to 16 of 16 samples reach a batch" in shown
+    assert "TRAINS 16 of 16 samples reach a batch" in shown
     assert "2 shards, 16 samples" in shown
 
 

@@ -18,7 +18,7 @@ from tests.servers import http_server
 from tests.training.shards import write_shards
 from wdsflow import FeedOptions, Source
 from wdsflow import feed as make
-from wdsflow.shards.source.base import unsigned
+from wdsflow.shards.shard import unsigned
 from wdsflow.training import ranks
 from wdsflow.training.feed_options import FeedError
 

@@ -73,7 +73,7 @@ def ledger_query(
 
     Args:
         expression: a condition.
-        files: Parquet files, such as ``scored/_wdsflow/ledger/*.parquet``.
+        files: Parquet files, such as ``scored/.wdsflow/ledger/*.parquet``.
         names: the name of each score's column: see ``column_names``.
         several: the scores with several values in some sample. These are in the struct ``several``, as lists under the
             name of the column, and the column is NULL.

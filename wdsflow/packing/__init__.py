@@ -7,6 +7,7 @@
 ``folder_rows``     the rows of a folder, or of a zip, that has no table
 ``media_files``     the files that rows name; ``local_files``, ``zip_files``, ``remote_files`` and ``stored_bytes``
                     (from cells) read them
+``folder_names``    names of folders by which readers find no shards
 ``safe_paths``      names that stay below a root, and faults of files
 ``keys``            keys that all readers accept
 ``read_rows``       the first pass over all tables and folders

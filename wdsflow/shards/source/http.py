@@ -9,10 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wdsflow.text.install import install_extras, install_packages
+from wdsflow.text.secrets import redact
 
 from .base import SourceChangedError, SourceError, Trouble
 from .hub import SCHEME
-from .limits import VARIABLE, is_silence, reported, shown, silence_limit
+from .limits import VARIABLE, is_silence, reported, silence_limit
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -51,7 +52,7 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
             if wait is None:
                 raise source_error(error, url) from None
             if is_silence(error):
-                _log.warning("wdsflow: %s did not answer; trying again", shown(url))
+                _log.warning("wdsflow: %s did not answer; trying again", redact(url))
         time.sleep(wait)
     raise AssertionError  # the last try returns or raises
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from .base import SourceError
-from .limits import limited, silence_limit
+from .limited_systems import limited
+from .limits import silence_limit
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, HfFileSystem

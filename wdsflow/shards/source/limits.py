@@ -7,14 +7,12 @@ from the server. A request as a whole may take any time, unless it sends a body:
 import logging
 import math
 import os
-import re
 import threading
 import time
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from inspect import signature
-from typing import Any, cast
+
+from wdsflow.text.secrets import redact
 
 from .base import SourceError
 
@@ -24,10 +22,7 @@ _SLOWEST = 100_000  # bytes a second: a request that sends fewer is given up
 _QUIET = 5.0  # seconds without a message about a request
 _QUICK = 5_000_000  # bytes a second: the time for them is not waiting
 _AGAIN = 30.0  # seconds between two messages
-_PRIVATE = re.compile(r"(?<=://)[^/@]*@|\?.*", re.DOTALL)  # of a url: user and password, and signatures
 _log = logging.getLogger(__name__)
-# File systems of the web: fsspec gives the same one to all who ask for it, also after the limit has changed.
-_limited_by_us: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def silence_limit() -> float:
@@ -39,55 +34,6 @@ def silence_limit() -> float:
         if 0 < (seconds := float(text)) < math.inf:
             return seconds
     raise SourceError("refused", f"{VARIABLE} is {text!r}: it is how many seconds a server may be silent, such as 60")
-
-
-def limited(system: Any) -> Any:
-    """Set the limit for a file system of fsspec, unless the user has set others; return it. Raises SourceError."""
-    limit = silence_limit()
-    protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
-    if "s3" in protocols:
-        _limit_s3(system, limit)
-    elif "https" in protocols and ("timeout" not in system.client_kwargs or system in _limited_by_us):
-        from aiohttp import ClientTimeout
-
-        # By default a response as a whole has five minutes.
-        system.client_kwargs["timeout"] = ClientTimeout(total=None, sock_connect=limit, sock_read=limit)
-        _limited_by_us.add(system)
-    elif "hf" in protocols:
-        limit_hub(limit)
-    return system
-
-
-def _limit_s3(system: Any, limit: float) -> None:
-    """Let s3fs wait as long as others do, and try once: by itself it waits 25 times, before ``trying`` tries again."""
-    from aiobotocore.config import AioConfig
-
-    system.connect_timeout = system.read_timeout = limit
-    system.retries = 1
-    if "AWS_MAX_ATTEMPTS" not in os.environ:
-        system.config_kwargs.setdefault("retries", {"total_max_attempts": 1})
-    if "http_session_cls" in signature(AioConfig.__init__).parameters:  # not in older ones
-        from .s3_session import LimitedSession
-
-        system.config_kwargs.setdefault("http_session_cls", LimitedSession)
-
-
-def limit_hub(limit: float) -> None:
-    """Let requests of huggingface_hub end, which have no limit of their own."""
-    from huggingface_hub.utils import _http
-
-    default = getattr(_http, "default_client_factory", None)
-    if default is None or getattr(_http, "_GLOBAL_CLIENT_FACTORY", None) is not default:
-        return  # an older one, or the user has set another client
-
-    make_default = cast("Callable[[], Any]", default)
-
-    def client() -> Any:
-        made = make_default()
-        made.timeout = limit
-        return made
-
-    _http.set_client_factory(client)
 
 
 def sending_limit(size: int) -> float:
@@ -143,7 +89,7 @@ class _Waiting:
                 self._reported = now
             _log.warning(
                 "wdsflow: waiting for %s: no answer for %.0f s (limit: %g s of silence, %s)",
-                shown(late[1]),
+                redact(late[1]),
                 now - late[2],
                 silence_limit(),
                 VARIABLE,
@@ -162,15 +108,6 @@ def reported(url: str, size: int = 0) -> Iterator[None]:
         yield
     finally:
         _waiting.remove(number)
-
-
-def shown(url: str) -> str:
-    """Return a url without secrets, for messages.
-
-    >>> shown("https://me:secret@host/a.tar?token=x"), shown("s3://bucket/a.tar")
-    ('https://host/a.tar', 's3://bucket/a.tar')
-    """
-    return _PRIVATE.sub("", url)
 
 
 def is_silence(error: BaseException | None) -> bool:

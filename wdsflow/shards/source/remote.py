@@ -14,7 +14,7 @@ from .base import FIRST, NEXT, Source, SourceChangedError, SourceError
 from .decompress import compression_of
 from .http import HttpFile, HttpStream, trying
 from .hub import SCHEME, HubUrl
-from .limits import limited
+from .limited_systems import limited
 from .streams import ForwardSource
 
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
