@@ -46,15 +46,15 @@ def test_the_folder_itself_gives_samples_and_no_rows_of_ledgers(tmp_path, monkey
 def test_validate_knows_a_folder_that_would_not_load(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_shards(Path("in"), shards=2, samples=8)
-    assert "P332" not in run("validate", "in", "--for", "datasets").out
+    assert "P333" not in run("validate", "in", "--for", "datasets").out
     Path("in/sizes.json").write_text('{"00000.tar": 8, "00001.tar": 8}')
     note = run("validate", "in", "--for", "datasets").out
-    assert re.search(r'note +P332.*data_dir="in"\) ends at sizes.json', note, re.DOTALL)
+    assert re.search(r'note +P333.*data_dir="in"\) ends at sizes.json', note, re.DOTALL)
     with pytest.raises(datasets.exceptions.DatasetGenerationError):
         loaded('load_dataset("webdataset", data_dir="in")', tmp_path)
     Path("in/00001.tar").unlink()
     warning = run("validate", "in", "--for", "datasets").out
-    assert re.search(r'warning +P332.*load_dataset\("in"\) loads sizes.json', warning, re.DOTALL)
+    assert re.search(r'warning +P333.*load_dataset\("in"\) loads sizes.json', warning, re.DOTALL)
     assert loaded('load_dataset("in")', tmp_path) == 1  # the row of sizes.json
 
 
@@ -66,7 +66,7 @@ def test_shards_in_no_split_are_left_out(tmp_path, monkeypatch):
     assert "leaves out 1 shard, whose names have no split: 00001.tar" in shown
     assert loaded('load_dataset("in")', tmp_path) * 2 == loaded(load_call("in", ["0.tar"]), tmp_path)
     Path("in/README.md").write_text("---\nconfigs:\n- config_name: default\n  data_files: '*.tar'\n---\n")
-    assert "P332" not in run("validate", "in", "--for", "datasets").out
+    assert "P333" not in run("validate", "in", "--for", "datasets").out
 
 
 FOLDERS = ["", "", "", "train", "val", "a-test", "x", "latest", "data", ".h", "__s__", "eval 1/deep", "mytrain"]

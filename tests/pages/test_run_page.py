@@ -1,5 +1,6 @@
 """The page of a run, in a real browser: what it counts is what ``cut`` keeps."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,57 @@ def compare(opened: Opened, folder: Path, times: int, seed: int) -> None:
 def test_the_count_is_what_cut_keeps_wherever_the_sliders_are(chromium: Any, scored: Path, page: Path) -> None:
     with Opened(chromium, page) as opened:
         compare(opened, scored, 8, seed=0)
+        assert opened.faults == []
+
+
+# What is wider than the window, and the texts that are drawn on the lower axis of each histogram
+_TOO_WIDE = """() => [...document.querySelectorAll("main *")].filter((each) => each.getBoundingClientRect().right > innerWidth + 1)
+    .map((each) => each.outerHTML.slice(0, 80))"""
+_RECORD_LABELS = """() => {
+    window.labels = {};
+    let number = 0;
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+        this.canvas.number ||= ++number;
+        if (this.textAlign === "center") (window.labels[this.canvas.number] ||= []).push(text);
+        return draw.call(this, text, x, y, ...rest);
+    };
+}"""
+
+
+def test_on_a_narrow_window_nothing_is_cut_off_and_numbers_are_short(chromium: Any, tmp_path: Path) -> None:
+    draw = random.Random(9)
+    members = []
+    for number in range(300):
+        near, far = 0.281234567 + draw.random() * 1e-6, draw.random() * 1e12
+        tree = json.dumps({"sim": draw.random() / 3, "near": near, "far": far, "few": (1 / 3, 2 / 3)[number % 2]})
+        members += [(f"{number}.jpg", picture(40, 40)), (f"{number}.json", tree.encode())]
+    write_tar(tmp_path / "in.tar", members)
+    scores = tuple(f"json_number('{name}')" for name in ("sim", "near", "far", "few"))
+    recipe = Recipe(where="json_number('sim') < 0.3123456789012345", scores=scores)
+    filter_shards(str(tmp_path / "in.tar"), tmp_path / "out", recipe, HERE)
+    path = tmp_path / "report.html"
+    path.write_text(run_page(tmp_path / "out"), encoding="utf-8")
+    with Opened(chromium, path, viewport={"width": 1000, "height": 900}) as opened:
+        opened.page.evaluate(_RECORD_LABELS)
+        opened.page.set_viewport_size({"width": 400, "height": 900})
+        opened.page.wait_for_function(
+            "() => document.querySelector('.plot canvas').getBoundingClientRect().width <= 370"
+        )
+        assert opened.page.evaluate(_TOO_WIDE) == []
+        assert opened.page.evaluate("document.querySelector('#command').clientWidth") > 300
+        labels: list[list[str]] = opened.page.evaluate("Object.values(window.labels)")
+        assert len(labels) >= 4
+        for shown in labels:
+            assert len(set(shown)) == len(shown), shown
+            assert all(len(label) <= 11 for label in shown), shown
+        for number in range(4):
+            for which in ("low", "high"):
+                last = int(opened.page.get_attribute(f'[data-score="{number}"] .{which}', "max") or "")
+                for position in (1, last // 2, last - 1):
+                    move(opened, number, which, position)
+                    text = opened.page.text_content(f'[data-score="{number}"] .{which}-text') or ""
+                    assert len(text) <= 14, text
         assert opened.faults == []
 
 

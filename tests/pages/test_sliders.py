@@ -2,6 +2,7 @@
 
 import base64
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from wdsflow.filtering.page.studio import (
 from wdsflow.filtering.where.predicate import parse
 from wdsflow.filtering.where.values import PENDING, Call, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
+from wdsflow.text.words import number_text
 
 BLUR, WIDTH, FORMAT, DUPLICATE = Call("blur"), Call("width"), Call("format"), Call("duplicate")
 NONE = PredicateParts({}, {}, ())
@@ -119,14 +121,31 @@ def test_codes_compare_with_an_edge_as_the_values_do(values: list[float], also: 
     assert edges == sorted(set(edges))
     assert set(also) <= set(edges)
     assert len(edges) <= most + len(also)
+    codes = codes_of(np.array(values), edges)
     if len(set(values)) <= most:
-        assert set(edges) == {*values, *also}
+        assert len(set(codes.tolist())) == len(set(values))
+        if all(len(number_text(value)) <= 9 for value in values):
+            assert set(edges) == {*values, *also}
     for value, code in zip(values, codes_of(np.array(values), edges).tolist(), strict=True):
         for k, edge in enumerate(edges):
             assert (value >= edge) == (code >= 2 * k + 1)
             assert (value > edge) == (code >= 2 * k + 2)
             assert (value <= edge) == (code <= 2 * k + 1)
             assert (value < edge) == (code <= 2 * k)
+
+
+def test_edges_between_values_of_many_digits_have_few():
+    draw = random.Random(4)
+    for count in (2, 3, 50, 400, 3000):
+        values = np.array([draw.random() / 3 for _ in range(count)])
+        edges = edges_of(values, 500)
+        assert max(len(number_text(edge)) for edge in edges) <= 12
+        assert np.mean([len(number_text(edge)) for edge in edges]) <= 8
+    values = np.array([1 / 3, 2 / 3, 0.7])
+    edges = edges_of(values, 500)
+    kept = [[bool(value <= edge) for value in values] for edge in edges] + [[True] * 3]
+    assert kept == [[False] * 3, [True, False, False], [True, True, False], [True] * 3]
+    assert [sum(values >= edge) for edge in edges] == [3, 2, 1]
 
 
 def test_a_value_among_no_edges_has_the_code_0():

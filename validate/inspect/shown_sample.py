@@ -182,8 +182,21 @@ def _article(sample: ShownSample) -> dict[str, object]:
             else {"name": name, "size": picture.size, "data": _jpeg(picture)}
             for name, picture in sample.images.items()
         ],
-        "facts": [*sample.texts.items(), *sample.scores.items()],
+        "facts": [*sample.texts.items(), *((name, brief(value)) for name, value in sample.scores.items())],
     }
+
+
+def brief(value: str) -> str:
+    """Return the value of a score for people: numbers have at most six digits.
+
+    >>> brief("0.28123529992770097, 12"), brief("a dog")
+    ('0.281235, 12', 'a dog')
+    """
+    try:
+        numbers = [float(part) for part in value.split(", ")]
+    except ValueError:
+        return value
+    return ", ".join(f"{number:.6g}" if number % 1 else f"{number:.0f}" for number in numbers)
 
 
 def _jpeg(picture: "Image") -> str:
@@ -206,7 +219,7 @@ def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
             if draw is not None and picture is not None and not isinstance(picture, str):
                 draw(picture)
         for name, value in sample.scores.items():
-            writer.line((f"{escape(name, 200)} ", "dim"), escape(value, 500), hang=2)
+            writer.line((f"{escape(name, 200)} ", "dim"), escape(brief(value), 500), hang=2)
     return count
 
 

@@ -34,7 +34,7 @@ class OtherFilesLoaded(Rule):
     Fix: name the shards: ``load_dataset("webdataset", data_files="FOLDER/*.tar")``.
     """
 
-    code = "P332"
+    code = "P333"
 
     def check(self, context: Context) -> Iterator[Finding]:
         names = [name for name in context.names() if name in _READERS]

@@ -135,12 +135,12 @@ def test_a_folder_with_one_shard_and_a_file_of_counts(tmp_path: Path, monkeypatc
     Path("s").mkdir()
     Path("s/0.tar").touch()
     Path("s/sizes.json").touch()
-    found = run_rules(Command(urls=("s",), readers=("datasets",), given=False).context(), ["P332"])[0]
-    text, golden = shown(found, tmp_path), GOLDEN / "P332.txt"
+    found = run_rules(Command(urls=("s",), readers=("datasets",), given=False).context(), ["P333"])[0]
+    text, golden = shown(found, tmp_path), GOLDEN / "P333.txt"
     if os.environ.get("WDSFLOW_UPDATE_GOLDENS"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
-    assert run_rules(Command(urls=("s",), given=False).context(), ["P332"])[0] == []
+    assert run_rules(Command(urls=("s",), given=False).context(), ["P333"])[0] == []
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -20,6 +20,7 @@ from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest_after
 
 UNKNOWN, NOT_COMPUTED = -1, -2  # could not be computed; was not needed
+_SHORT = 9  # characters of a number that needs no rounding
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.signedinteger]
@@ -29,20 +30,35 @@ _Known: TypeAlias = Value | Unknown | Pending
 def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
     """Return at most ``most`` edges, ascending, and those of ``also``.
 
-    Each distinct value is one if there are few enough. Otherwise they are at equal shares of the values, each the number
-    of fewest digits that divides the values at the same place.
+    Each distinct value is one if there are few enough, and all have few digits. Otherwise edges are numbers of few digits
+    before distinct values: before each of them, or at equal shares of the values.
     """
     ordered = np.sort(values[np.isfinite(values)])
     distinct = np.unique(ordered)
-    if len(distinct) <= most:
+    if len(distinct) <= most and all(len(number_text(value)) <= _SHORT for value in distinct.tolist()):
         found = set(distinct.tolist())
+    elif len(distinct) <= most:
+        found = {_edge_before(distinct, place, strictly=True) for place in range(len(distinct))}
     else:
         places = np.unique(np.searchsorted(distinct, ordered[np.linspace(0, len(ordered) - 1, most).astype(np.int64)]))
-        found = {
-            roundest_after(float(distinct[place - 1]) if place else -math.inf, float(distinct[place]))
-            for place in places.tolist()
-        }
+        found = {_edge_before(distinct, place, strictly=False) for place in places.tolist()}
     return sorted(found | {float(each) for each in also if math.isfinite(each)})
+
+
+def _edge_before(distinct: Floats, place: int, *, strictly: bool) -> float:
+    """Return the number of fewest digits that is greater than the value before a place, and at most the one there.
+
+    ``strictly``: below it, so that the edges of neighbours divide all values in both directions. Before the first value
+    there is as much room as after it.
+    """
+    value = float(distinct[place])
+    if len(distinct) == 1:
+        return value
+    if place == 0:
+        return roundest_after(2 * value - float(distinct[1]), value)
+    most = float(np.nextafter(value, -math.inf)) if strictly else value
+    below = float(distinct[place - 1])
+    return roundest_after(below, most) if below < most else value
 
 
 def codes_of(values: Floats, edges: Sequence[float]) -> Codes:

@@ -27,19 +27,35 @@ const wdsflow = (() => {
     });
   }
 
-  const drawn = [];
+  // A number with some digits, in the shorter of two notations
+  function brief(value, digits) {
+    const plain = value.toLocaleString("en-US", { maximumSignificantDigits: digits });
+    const exponent = Number(value.toPrecision(digits)).toExponential().replace("e+", "e");
+    return plain.length <= Math.max(exponent.length, 7) ? plain : exponent;
+  }
+
+  // Labels of an axis: as many digits as its steps need
+  function labels(self, splits) {
+    const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
+    return splits.map((split) => {
+      if (Math.abs(split) < step / 2) return "0";
+      return brief(split, Math.min(Math.max(Math.ceil(Math.log10(Math.abs(split) / step) + 1e-9) + 1, 1), 15));
+    });
+  }
+
+  const places = [];
 
   // Draw a histogram: `lefts` and `counts` of equal bars of `width`; `marks()` gives lines to draw, [value, colour].
   function histogram(place, chart, marks) {
     const lines = marks || (() => (chart.marks || []).map((at) => [at, "--bad"]));
     const draw = () => {
       place.replaceChildren();
-      const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+      const axis = { values: labels, space: 70, stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       const plot = new uPlot({
-        width: Math.max(place.clientWidth, 200), height: 150, cursor: { show: false }, legend: { show: false },
+        width: Math.max(place.clientWidth, 120), height: 150, cursor: { show: false }, legend: { show: false },
         scales: { x: { time: false, range: [chart.lefts[0], chart.lefts[chart.lefts.length - 1] + chart.width] },
           y: { range: (self, least, most) => [0, most * 1.05 || 1] } }, // bars of a tenth less look a tenth lower
-        axes: [axis, { ...axis, size: 60 }],
+        axes: [axis, { ...axis, space: 30, size: 60 }],
         series: [{}, { fill: colour("--blue"), stroke: colour("--blue"), width: 0, points: { show: false },
           paths: uPlot.paths.bars({ size: [0.92, 200], align: 1 }) }],
         hooks: { draw: [(self) => {
@@ -59,15 +75,15 @@ const wdsflow = (() => {
       place._redraw = () => plot.redraw(false);
     };
     draw();
-    drawn.push(draw);
+    let width = place.clientWidth;
+    // Also where a scrollbar appears, or a narrow window lays the page out twice
+    new ResizeObserver(() => { if (place.clientWidth !== width) { width = place.clientWidth; draw(); } }).observe(place);
+    places.push(draw);
     return () => place._redraw();
   }
 
   for (const place of document.querySelectorAll(".plot[data-chart]")) histogram(place, data.charts[place.dataset.chart]);
-  const again = () => drawn.forEach((draw) => draw());
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  let waiting = 0;
-  addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(again, 150); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => places.forEach((draw) => draw()));
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
-  return { data, copy, histogram };
+  return { data, copy, histogram, brief };
 })();

@@ -7,6 +7,8 @@
   const whole = (number) => number.toLocaleString("en-US");
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   const find = (id) => document.getElementById(id);
+  // An edge for people: the command has all digits of a threshold that the run's own predicate gave
+  const brief = (edge) => (edge.length <= 9 ? edge : wdsflow.brief(Number(edge), 9));
   const rest = studio.rest && bytes(studio.rest.results);
   const group = new Int32Array(studio.twins.length ? studio.rows : 0), follows = new Uint8Array(group.length);
   for (const [row, number, after] of studio.twins) { group[row] = number; follows[row] = after; }
@@ -195,8 +197,8 @@
     note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.measure} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";
     for (const score of scores) {
       const low = end(score, "low"), high = end(score, "high");
-      score.lowText.textContent = low ? `${low.strict ? ">" : "≥"} ${score.edges[low.index]}` : "off";
-      score.highText.textContent = high ? `${high.strict ? "<" : "≤"} ${score.edges[high.index]}` : "off";
+      score.lowText.textContent = low ? `${low.strict ? ">" : "≥"} ${brief(score.edges[low.index])}` : "off";
+      score.highText.textContent = high ? `${high.strict ? "<" : "≤"} ${brief(score.edges[high.index])}` : "off";
       score.lowInput.setAttribute("aria-valuetext", score.lowText.textContent);
       score.highInput.setAttribute("aria-valuetext", score.highText.textContent);
       if (!only || only === score) { showNear(score); score.redraw(); }
