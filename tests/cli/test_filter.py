@@ -48,9 +48,11 @@ def test_the_funnel_adds_up_and_the_next_step_is_shown(tmp_path: Path, capsys):
 def test_validate_finds_nothing_in_the_output(tmp_path: Path, capsys):
     source = write_shards(tmp_path / "in", shards=2)
     assert run("filter", source, "-o", tmp_path / "out", *WHERE, "--jobs", 0) == 0
-    assert run("validate", source, "--format", "json") == 0
+    # At the level full, images that occur many times would be reported, too.
+    words = ("--level", "headers", "--format", "json")
+    assert run("validate", source, *words) == 0
     capsys.readouterr()
-    assert run("validate", tmp_path / "out", "--format", "json") == 0
+    assert run("validate", tmp_path / "out", *words) == 0
     report = json.loads(capsys.readouterr().out)
     assert [finding for finding in report["findings"] if finding["severity"] in {"error", "warning"}] == []
     assert report["samples"] == 16
