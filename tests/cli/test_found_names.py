@@ -14,7 +14,8 @@ from tests.filtering.commands import Done, pasted, run
 from tests.training.shards import arguments, jpeg, samples, write_tar
 from wdsflow.cli.main import COMMANDS
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.urls import PipeNotAllowed, expand, spelled
+from wdsflow.shards.urls import PipeNotAllowed, expand
+from wdsflow.shards.written_names import spelled
 
 needs_openclip = pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
 

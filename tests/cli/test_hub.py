@@ -21,7 +21,8 @@ from wdsflow.shards.source import http as faults
 from wdsflow.shards.source import hub as urls_of_hub
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.urls import NoShards, compact, expand
+from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.written_names import compact
 
 SET = "hf://datasets/org/set"
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2")

@@ -56,7 +56,7 @@ def stage(folder, **settings):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed):
-    kept = LedgerSubset.of(scored / "scored", WHERE).shard(str(scored / "in" / "00000.tar")).kept()
+    kept = LedgerSubset.of(scored / "scored", WHERE).shard(named(str(scored / "in" / "00000.tar"))).kept()
     path, expected = scored / "in" / "00000.tar", (scored / "cut" / "00000.tar").read_bytes()
     if packed:
         path = tmp_path / "00000.tar.gz"
@@ -71,7 +71,7 @@ def test_the_view_of_a_shard_is_the_tar_that_cut_writes(scored, tmp_path, packed
 
 
 def test_a_view_reads_only_its_ranges_and_refuses_a_shard_that_ends_early(scored, tmp_path):
-    kept = LedgerSubset.of(scored / "scored", WHERE).shard(str(scored / "in" / "00001.tar")).kept()
+    kept = LedgerSubset.of(scored / "scored", WHERE).shard(named(str(scored / "in" / "00001.tar"))).kept()
     with view_of(open_source(named(str(scored / "in" / "00001.tar"))), kept.ranges) as view:
         view.read_at(0, 1 << 30)
         assert view.bytes_read == sum(end - start for start, end in kept.ranges)
@@ -172,13 +172,13 @@ def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):
     write_tar(tmp_path / "b" / "00000.tar", [("x.txt", b"one two three"), ("x.png", b"no image")])
     data = [str(tmp_path / folder / "00000.tar") for folder in ("a", "b")]
     assert run("measure", *data, "-o", tmp_path / "scored", "--scores", "caption_words", "--jobs", 0).status == 0
-    assert LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(data[1]).kept().kept == 1
+    assert LedgerSubset.of(tmp_path / "scored", "caption_words > 1").shard(named(data[1])).kept().kept == 1
 
 
 def test_a_shard_by_two_names_is_refused_where_samples_are_compared(here):
     assert run("measure", "in", "-o", "compared", "--scores", "duplicate", "--jobs", 0).status == 0
     subset = LedgerSubset.of("compared", "not duplicate")
-    [alone] = subset.shards(["in/00000.tar"])
+    [alone] = subset.shards([named("in/00000.tar")])
     assert alone.kept().kept
     with pytest.raises(LedgerError, match=r"have one ledger, .* name each shard once"):
-        subset.shards(["in/00000.tar", "./in/00000.tar"])
+        subset.shards([named("in/00000.tar"), named("./in/00000.tar")])

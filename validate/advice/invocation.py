@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
-from wdsflow.shards.urls import compact
+from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import command, quote_path
 
 from ..finding import Advice, Finding, Repair

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from wdsflow.scan.evidence import Evidence, ScanOptions
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import how_many, listed
 
@@ -14,7 +14,6 @@ from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRuns
-from .run_folder import run_folder
 from .sample_copies import END, TinyTars, numbered_keys, renamed
 
 _MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
@@ -40,8 +39,8 @@ def check_loader(
     Raises:
         PipelineError: the loader cannot be found, imported, built or read.
     """
-    with run_folder("wdsflow-check-") as folder, LoaderRuns(spec, patience) as runs:
-        tars = TinyTars(Path(folder), allow_pipe=options.allow_pipe)
+    with scratch("check") as folder, LoaderRuns(spec, patience) as runs:
+        tars = TinyTars(folder, allow_pipe=options.allow_pipe)
         for each in (_EACH, _MORE):
             request, note = _request(evidence, tars, each)
             request = replace(request, epochs=3 if "resume" in checks else 1)

@@ -10,12 +10,12 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+
+from wdsflow.shards.scratch import scratch
 
 from .load_pipeline import PipelineError
 from .marks import OPAQUE
 from .rows import Row
-from .run_folder import run_folder
 from .run_lists import read_rows
 from .run_pipeline import run_pipeline
 from .run_reports import RunRequest
@@ -49,8 +49,8 @@ def single_valued_columns(
     Returns:
         Names of columns; none if the pipeline does not run over the copies to its end.
     """
-    with run_folder("wdsflow-copies-") as shards, run_folder("wdsflow-run-") as folder:
-        tars = TinyTars(Path(shards), allow_pipe=allow_pipe)
+    with scratch("copies") as shards, scratch("run") as folder:
+        tars = TinyTars(shards, allow_pipe=allow_pipe)
         samples = _different_samples(places, tars)
         factor = max(1, math.ceil(_BATCHES * rest / sum(COPIES)))
         copies = [factor * count for count in COPIES[-len(samples) :]]
@@ -60,14 +60,14 @@ def single_valued_columns(
         # All shards have as many samples: a pipeline may read them side by side.
         copies[-1] -= sum(copies) % len(shards_written)
         urls = _write(samples, copies, places[0].key, shards_written, tars)
-        request = RunRequest(tuple(urls), folder, seconds=_SECONDS, held=sum(copies))
+        request = RunRequest(tuple(urls), str(folder), seconds=_SECONDS, held=sum(copies))
         try:
             run = run_pipeline(spec, request, patience)
         except PipelineError:
             return frozenset()
         if run.how != "ended" or run.limit:
             return frozenset()
-        return single_valued(read_rows(Path(folder)), copies, rest)
+        return single_valued(read_rows(folder), copies, rest)
 
 
 def _different_samples(places: Sequence[SamplePlace], tars: TinyTars) -> list[list[tuple[str, bytes]]]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from wdsflow.scan.evidence import Evidence
+from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.text.words import duration, how_many, short
 
@@ -15,7 +16,6 @@ from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from .copies_run import single_valued_columns
 from .observation import Observation
 from .output_content import InputSample, OutputContent
-from .run_folder import run_folder
 from .run_lists import read_contents, read_opened, read_rows
 from .run_pipeline import run_pipeline
 from .run_reasons import reasons_of
@@ -69,15 +69,15 @@ def judge_pipeline(
     remote = any("://" in url or url.startswith("pipe:") for url in urls)
     compares = not remote and evidence.samples <= _MOST_KEYS
     places = [place for url in urls for place in places_in(url, allow_pipe=allow_pipe)] if compares else []
-    with run_folder("wdsflow-run-") as folder:
+    with scratch("run") as folder:
         keys = frozenset(place.key for place in places)
-        request = limits.request(urls, folder, evidence.samples, keys)
+        request = limits.request(urls, str(folder), evidence.samples, keys)
         run = run_pipeline(spec, request, limits.patience)
-        noted = SampleKeys(Path(folder), [(place.shard, place.key) for place in places])
-        opened = read_opened(Path(folder), urls)
+        noted = SampleKeys(folder, [(place.shard, place.key) for place in places])
+        opened = read_opened(folder, urls)
         shards = [url for url in urls if url in opened] if compares else []
         content = OutputContent(
-            read_rows(Path(folder)), partial(_input_samples, Path(folder), noted, shards, allow_pipe=allow_pipe)
+            read_rows(folder), partial(_input_samples, folder, noted, shards, allow_pipe=allow_pipe)
         )
         seen = Observation(evidence, run, noted, content, urls, opened, max_loss)
         if places and _needs_proof(seen):

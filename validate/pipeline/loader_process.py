@@ -12,9 +12,9 @@ from typing import IO, Literal, NamedTuple, cast
 
 from wdsflow.engines.peer import Peer
 from wdsflow.engines.site import shown_cores
+from wdsflow.shards.scratch import scratch
 
 from .rows import Row, identity
-from .run_folder import run_folder
 from .user_process import IMPORT, how_it_ended
 
 END = -1  # in place of a number of items: after the last one
@@ -135,7 +135,7 @@ class LoaderRuns:
     def run_all(self, requests: Sequence[LoaderRequest], *, ranks: bool = False) -> list[LoaderRun]:
         """Return the results of runs, each in a new process; several at a time, or all, as the ranks of one group."""
         count, port = len(requests), _free_port()
-        with run_folder("wdsflow-ranks-") as folder:
+        with scratch("ranks") as folder:
             if ranks:
                 meeting, each = str(Path(folder, "meeting")), enumerate(requests)
                 requests = [replace(one, rank=rank, ranks=count, meeting=meeting, port=port) for rank, one in each]

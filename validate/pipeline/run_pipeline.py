@@ -14,10 +14,10 @@ from typing import IO, Literal, cast
 import psutil
 
 from wdsflow.engines.peer import Peer
+from wdsflow.shards.scratch import scratch
 
 from ..tracing.errors import own_line
 from .load_pipeline import PipelineError
-from .run_folder import run_folder
 from .run_reports import (
     DATASET,
     MAIN,
@@ -72,7 +72,7 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     folder = Path(request.folder)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
-        cache = stack.enter_context(run_folder("wdsflow-cache-"))
+        cache = stack.enter_context(scratch("cache"))
         peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "  # not the user's cache
             f"from {__package__}.run_process import serve; serve({spec!r})",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
-from wdsflow.records.unfinished import INSIDE, begin_shards, undo_begin
+from wdsflow.records.unfinished import INSIDE
 
 from .pack_report import PackedShard
 
@@ -19,16 +19,6 @@ def listing_of(folder: Path, name: str) -> Path:
 
 class PackRecord(OutputRecord[PackedShard]):
     """A shard is done if its listing exists, too: so a run that resumes lists all rows."""
-
-    def mark_reading(self) -> None:
-        """Mark a folder without shards as unfinished while tables are read: a killed run is then known. Raises OSError."""
-        if not self.outputs:
-            begin_shards(self.folder, self._run, 0)
-            self._stack.callback(self._forget_reading)
-
-    def _forget_reading(self) -> None:
-        if not self._is_begun:
-            undo_begin(self.folder)
 
     def remove(self) -> None:
         """Remove all shards and listings."""

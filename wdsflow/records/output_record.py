@@ -179,6 +179,16 @@ class OutputRecord(Generic[L]):
                 )
         self._stack.close()
 
+    def mark_reading(self) -> None:
+        """Mark a folder without shards as unfinished while inputs are read: a killed run is then known. Raises OSError."""
+        if not self.outputs:
+            begin_shards(self.folder, self._run, 0)
+            self._stack.callback(self._forget_reading)
+
+    def _forget_reading(self) -> None:
+        if not self._is_begun:
+            undo_begin(self.folder)
+
     def begin(
         self,
         options: Mapping[str, object],

@@ -115,7 +115,7 @@ def test_an_impossible_brightness_is_found_where_the_number_of_blocks_is_right()
 
 
 def strict_decode(data):
-    from wdsflow.scan.content.image_content import read_tables
+    from wdsflow.scan.content.jpeg_tables import read_tables
 
     decode = partial(jpeg.load_simplejpeg() or bytes, colorspace="GRAY", min_height=1, min_width=1)
     return image_content.decode_jpeg_strictly(decode, data, read_tables(data))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.shards.urls import compact, expand
+from wdsflow.shards.urls import expand
+from wdsflow.shards.written_names import compact
 from wdsflow.validate.advice.invocation import Invocation, settle
 from wdsflow.validate.finding import Advice, Finding, Repair
 from wdsflow.validate.rules.kit.base import repair

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from wdsflow.records.working_folder import remote_url, store_of
-from wdsflow.shards.urls import spelled
+from wdsflow.shards.written_names import spelled
 from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger

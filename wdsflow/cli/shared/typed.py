@@ -9,7 +9,7 @@ import click
 
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.atomic import create, discard
-from wdsflow.shards.urls import compact
+from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote, quote_path
 
 _LONGEST = 50  # characters of a suggested name

@@ -32,7 +32,8 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import output_names
 from wdsflow.shards.source.base import Range, SourceError, local_folder, place_of
-from wdsflow.shards.urls import compact, expand
+from wdsflow.shards.urls import expand
+from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote, quote_path
 
 from .compare_samples import add_resolved, resolve

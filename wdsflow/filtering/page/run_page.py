@@ -20,7 +20,7 @@ from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.records.report import Report
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.urls import compact
+from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 

@@ -25,7 +25,8 @@ from wdsflow.readers.sidecar_facts import (
 from wdsflow.records.unfinished import COUNTS, Unfinished, unfinished_run
 from wdsflow.records.working_folder import remote_url
 from wdsflow.scan.evidence import Evidence, ShardEvidence
-from wdsflow.shards.urls import NoShards, compact, expand
+from wdsflow.shards.urls import NoShards, expand
+from wdsflow.shards.written_names import compact
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many

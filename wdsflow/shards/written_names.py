@@ -1,0 +1,99 @@
+"""Writes shards as users would: a name as a pattern that means only itself, many names as few patterns."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from .shard import Shard
+from .shard_names import expand_braces
+from .urls import NoShards, expand
+
+_MATCHES_ITSELF = re.compile(r"[*?]")
+_SPECIAL = re.compile(r"[{}*?\[\\]|:(?=:)")
+_SPECIAL_IN_URL = re.compile(r"[{}*\[\\]|:(?=:)")  # a question mark begins its query
+_WEB = re.compile("https?:")
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
+_MEANS_MORE = re.compile(r"[{}*?\[\]~$,]|::|^@")  # a name with these may stand for others
+
+
+def spelled(shard: str) -> str:
+    r"""Return what a user writes for a shard so that ``expand`` takes it for this shard alone, or a pattern as it is.
+
+    >>> spelled(Shard.url("s3://bucket/t{1..2}[a].tar")), spelled(Shard.file("t{1..2}.tar")), spelled("{1..2}.tar")
+    ('s3://bucket/t\\{1..2\\}[[]a].tar', 't{1..2}.tar', '{1..2}.tar')
+    >>> spelled(Shard.file("?.tar"))
+    '[?].tar'
+    """
+    if not isinstance(shard, Shard) or shard.is_pipe:
+        return shard
+    if shard.path is not None and not _MATCHES_ITSELF.search(shard):
+        return shard
+    if _WEB.match(shard):
+        return _SPECIAL_IN_URL.sub(lambda match: f"%{ord(match[0]):02X}", shard)
+    special = _SPECIAL if shard.path is not None else _SPECIAL_IN_URL
+    has_braces = "{" in shard or "}" in shard
+    return special.sub(lambda match: _escaped(match[0], has_braces=has_braces), shard)
+
+
+def _escaped(char: str, *, has_braces: bool) -> str:
+    """Return a character that stands for itself in braces and globs."""
+    if char in "{}":
+        return f"\\{char}"
+    if char == "\\":
+        return "\\\\" if has_braces else char
+    return f"[{char}]"
+
+
+def compact(urls: Sequence[str], most: int = 4) -> list[str]:
+    """Return at most ``most`` patterns that expand to these shards in this order, or the shards if there are none.
+
+    >>> compact([f"s/{number:03d}.tar" for number in (0, 1, 2, 3, 4, 7)])
+    ['s/{000..004}.tar', 's/007.tar']
+    >>> compact(["a.tar", "b.tar"])
+    ['a.tar', 'b.tar']
+    """
+    each = list(map(spelled, urls))
+    if len(urls) <= most or any(_MEANS_MORE.search(url) for url in urls):
+        return each
+    ranges = list(_ranges(urls))
+    if len(ranges) <= most and [name for pattern in ranges for name in expand_braces(pattern)] == list(urls):
+        return ranges
+    folder = os.path.dirname(urls[0]) or "."
+    return [f"{folder}/"] if _holds(folder, urls) else each
+
+
+def _ranges(urls: Iterable[str]) -> Iterator[str]:
+    """Yield braces for neighbours that differ in their last number, which rises by one."""
+    held: list[tuple[str, ...]] = []  # parts of names: before the last number, it, after it
+    for url in urls:
+        match = _NUMBERED.fullmatch(url)
+        parts = match.groups() if match else (url, "", "")
+        if held and not _follows(held[-1], parts):
+            yield _range(held)
+            held = []
+        held.append(parts)
+    if held:
+        yield _range(held)
+
+
+def _follows(one: Sequence[str], other: Sequence[str]) -> bool:
+    if not one[1] or (one[0], one[2]) != (other[0], other[2]):
+        return False
+    width = len(one[1]) if one[1].startswith("0") else 0  # as bash counts: {9..11} has no zeros in front
+    return other[1] == f"{int(one[1]) + 1:0{width}d}"
+
+
+def _range(held: Sequence[Sequence[str]]) -> str:
+    before, number, after = held[0]
+    return f"{before}{number if len(held) == 1 else f'{{{number}..{held[-1][1]}}}'}{after}"
+
+
+def _holds(folder: str, urls: Sequence[str]) -> bool:
+    """Return whether these are all shards of a folder, in the order in which it is read."""
+    if not os.path.isdir(folder):
+        return False
+    try:
+        found = expand([folder], allow_pipe=False).urls
+    except NoShards:  # these are folders themselves, or shards that were deleted
+        return False
+    return [os.path.normpath(url) for url in found] == [os.path.normpath(url) for url in urls]
