@@ -81,7 +81,7 @@ def test_a_decoder_refuses_these_contents_and_no_others(field: str, troubles: st
         ("jpg", "bad", "bad-image"),
         ("jpg", "empty", "bad-image"),
         ("jpg", "bomb", "too-large"),
-        ("jpg", "big-bad", "too-large"),
+        ("jpg", "big-bad", "bad-image"),
         ("txt", "bad", "bad-caption"),
         ("txt", "not-utf8", "bad-caption"),
         ("cls", "empty", "bad-field"),

@@ -62,7 +62,7 @@ def new(**options: object) -> OpenClip4:
         ("jpg png:bad txt", ["bad-field png"]),
         ("jpg:bomb txt", ["too-large jpg"]),
         ("jpg:big txt", ["usable"]),
-        ("jpg:big-bad txt", ["too-large jpg"]),
+        ("jpg:big-bad txt", ["bad-image jpg"]),
         ("jpg:? txt:?", ["usable"]),
     ],
 )

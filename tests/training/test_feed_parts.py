@@ -59,7 +59,7 @@ SOURCES = st.lists(
 @given(SOURCES, st.data(), st.sampled_from(["exact", "even", "drop"]), st.booleans())
 def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, together):
     mixed = [
-        MixedSource(tuple((f"{number} {shard}", count) for shard, count in enumerate(counts)), weight, ends)
+        MixedSource(tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight, ends)
         for number, (counts, weight, ends) in enumerate(sources)
     ]
 
@@ -106,7 +106,7 @@ def places(part):
 
 def test_sources_end_an_epoch_or_repeat_their_samples():
     def length(*sources):
-        mixed = [MixedSource(((name, count),), weight, ends) for name, count, weight, ends in sources]
+        mixed = [MixedSource(((named(name), count),), weight, ends) for name, count, weight, ends in sources]
         return Balanced(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
 
     assert length(("a", 30, 1, False)) == 30
@@ -301,7 +301,7 @@ def set_of(folder, counts):
     for shard, count in enumerate(counts):
         members = [(f"{shard}{number:02d}.{field}", b"x") for number in range(count) for field in ("jpg", "txt")]
         members += [(f"{shard}99.jpg", b"x")]  # lacks its caption
-        urls.append(str(write_tar(folder / f"{shard}.tar", members)))
+        urls.append(named(str(write_tar(folder / f"{shard}.tar", members))))
     return urls
 
 

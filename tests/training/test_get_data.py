@@ -204,8 +204,8 @@ def test_upsampling_factors_that_cannot_be_used_are_refused_in_words_of_args(tmp
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ("{0000..0001.tar", "a brace is missing in '{0000..0001.tar'"),
-        ("${NOWHERE}/0.tar", "variable WDS_NOWHERE is not set"),
+        ("{0000..0001.tar", "Unbalanced braces: '{0000..0001.tar'"),
+        ("${NOWHERE}/0.tar", "set the environment variable WDS_NOWHERE"),
     ],
 )
 def test_names_that_cannot_be_expanded_are_refused_in_words(data, told):
