@@ -19,7 +19,7 @@ FILES = [
     if not (folder == "wdsflow" and path.relative_to(ROOT).parts[1] in {"stages", "validate"})
 ]
 PUBLIC = [f"wdsflow.{name}" for name in ("filtering", "mapping", "repair", "stages", "training", "validate")]
-LONGEST_FILE, LONGEST_FUNCTION = 400, 60
+LONGEST_FILE, LONGEST_FUNCTION = 450, 60
 HEAVY = {
     "PIL",
     "datasets",

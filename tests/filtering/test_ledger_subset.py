@@ -161,9 +161,9 @@ def test_one_name_in_two_folders_is_told_apart_by_path_and_where_both_moved_by_c
     given = [tmp_path / "a", tmp_path / "b"]
     assert run("measure", *given, "-o", tmp_path / "scored", "--scores", "width", "--jobs", 0).status == 0
     subset = LedgerSubset.of(tmp_path / "scored", "width > 0")
-    assert [subset.shard(f"{folder}/0.tar").kept().kept for folder in given] == [4, 5]
+    assert [subset.shard(named(f"{folder}/0.tar")).kept().kept for folder in given] == [4, 5]
     shutil.copytree(tmp_path / "b", tmp_path / "moved")
-    assert subset.shard(f"{tmp_path}/moved/0.tar").kept().kept == 5
+    assert subset.shard(named(f"{tmp_path}/moved/0.tar")).kept().kept == 5
 
 
 def test_of_shards_with_the_same_name_any_one_has_its_own_ledger(tmp_path):

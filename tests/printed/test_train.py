@@ -66,7 +66,7 @@ def test_where_only_the_command_names_other_fields_its_options_are_the_fix_and_n
     report = paste(asked, tmp_path).out
     assert "wdsflow repair" not in report
     fix = commands(report.partition("What to do")[2])[0]  # of all odd names
-    assert "TRAINS" in paste(fix, tmp_path).out, fix
+    assert "MAY TRAIN  up to 18 of 18" in paste(fix, tmp_path).out, fix
 
 
 def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path, monkeypatch):
@@ -80,5 +80,5 @@ def test_the_report_on_what_was_found_is_that_of_this_run(tmp_path, monkeypatch)
     assert found is not None, looked.lines
     report = paste(found[2], tmp_path)
     assert report.status == 0
-    assert report.out.startswith("wdsflow's feed  TRAINS  up to 54 of 56 samples reach a batch")
+    assert report.out.startswith("wdsflow's feed  MAY TRAIN  up to 54 of 56 samples reach a batch")
     assert f"Found: {found[1]}\n" in report.out
