@@ -11,7 +11,6 @@ from PIL import Image
 
 from tests.pictures import encoded, exif, photo, smooth, usual_images
 from wdsflow.stages.base import Dropped, StageError
-from wdsflow.stages.decode import Decode
 from wdsflow.training.pixels.image_work import TransformError, image_work
 
 torch = pytest.importorskip("torch")
