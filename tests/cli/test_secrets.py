@@ -1,0 +1,83 @@
+"""What is secret in a url is neither printed nor stored, whichever command got it, and what is read is the same."""
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wdsflow
+from tests.filtering.commands import run
+from tests.servers import http_server
+from tests.training.shards import samples, write_tar
+
+SECRET = "s3cr3tw0rd"
+# What comes before the host of a url, and after its path.
+FORMS = [
+    pytest.param(f"me:{SECRET}@|", id="password"),
+    pytest.param(f"|?token={SECRET}", id="token", marks=pytest.mark.deep),
+    pytest.param(f"|?X-Amz-Credential=AKIA&X-Amz-Signature={SECRET}", id="signature"),
+]
+COMMANDS = [
+    ("validate", "URL"),
+    ("validate", "URL", "--format", "json"),
+    ("validate", "URL", "--format", "sarif"),
+    ("validate", "URL", "--format", "html", "--output", "report.html"),
+    ("validate", "URL", "--", "--train-data", "URL", "--workers", "1", "--batch-size", "2", "--model", "RN50"),
+    ("inspect", "URL"),
+    ("trace", "URL"),
+    ("repair", "URL", "-o", "repaired"),
+    ("measure", "URL", "-o", "scored", "--scores", "width,caption_words"),
+    ("scores", "--ledger", "scored"),
+    ("report", "scored", "-o", "page.html"),
+    ("filter", "URL", "-o", "kept", "--where", "width > 8"),
+    ("filter", "URL", "-o", "kept", "--where", "width > 8"),
+    ("cut", "URL", "-o", "cut", "--ledger", "scored", "--where", "width > 8"),
+    ("reshard", "URL", "-o", "new", "--samples", "2"),
+    ("graft", "URL", "--from", "table.csv", "--on", "key", "--set", "txt=caption", "-o", "grafted"),
+    ("pack", "TABLE", "-o", "packed"),
+    ("validate", "MISSING"),
+    ("repair", "MISSING", "-o", "nothing"),
+    ("train", "--dry-run", "--", "--train-data", "URL", "--workers", "1", "--batch-size", "2", "--model", "RN50"),
+]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    write_tar(tmp_path / "0.tar", samples(0, 4))
+    files = {"0.tar": (tmp_path / "0.tar").read_bytes(), "t.csv": b"caption,image\na,a.jpg\n"}
+    with http_server(files) as (url, _):
+        yield url.partition("://")[2].partition("/")[0]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_command_shows_or_stores_what_is_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, form: str
+):
+    user, _, query = form.partition("|")
+    urls = {
+        "URL": f"http://{user}{server}/0.tar{query}",
+        "MISSING": f"http://{user}{server}/none.tar{query}",
+        "TABLE": f"http://{user}{server}/t.csv{query}",
+    }
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "table.csv").write_text("key,caption\n0000000,new\n")
+    for words in COMMANDS:
+        done = run(*(urls.get(word, word) for word in words))
+        assert done.status in (0, 1, 2), (words, done)
+        assert "Traceback" not in done.err, (words, done.err)
+        assert SECRET not in done.out + done.err, (words, done)
+    written = [path for path in work.rglob("*") if path.is_file()]
+    assert {"run.json", "report.html", "page.html"} <= {path.name for path in written}
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+    with tarfile.open(fileobj=io.BytesIO((work / "repaired" / "0.tar").read_bytes())) as tar:
+        assert len(tar.getnames()) == 8
+
+
+def test_the_feed_reads_a_url_with_a_secret_and_hides_it(server: str):
+    feed = wdsflow.feed(f"http://{server}/0.tar?token={SECRET}", batch_size=2, fields=("__key__",))
+    assert sum(len(batch[0]) for batch in feed) == 4
+    assert SECRET not in repr(feed) + str(feed.state_dict())
