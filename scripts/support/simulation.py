@@ -28,6 +28,7 @@ from wdsflow.filtering.run_report import RunReport
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.records.run_status import statuses
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 
 SAMPLES = 1000  # of each pretended shard
@@ -107,7 +108,7 @@ def simulate(folder: Path, simulation: Simulation, index: int = 0, count: int = 
     # What threads do here, processes do in a real run: they keep no lock of the interpreter.
     sys.setswitchinterval(1e-4)
     names = [f"{number:06d}.tar" for number in range(simulation.shards)]
-    inputs = [f"{folder}/in/{name}" for name in names]
+    inputs = [Shard.file(f"{folder}/in/{name}") for name in names]
     engine = PretendedWorkers(simulation)
     run_pass.engine_for = lambda *_, **__: engine
     recipe = canonical_recipe(Recipe(where="caption_words >= 3"))

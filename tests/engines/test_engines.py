@@ -92,7 +92,7 @@ def test_a_filter_begins_in_this_process_where_it_decodes_nothing(
     tmp_path: Path, where, workers, scores, expected
 ) -> None:
     source = write_shards(tmp_path / "in", shards=2, samples=1)
-    urls = [f"{source}/00000.tar", f"{source}/00001.tar"]
+    urls = [named(f"{source}/{name}.tar") for name in ("00000", "00001")]
     options = RunOptions(jobs=workers)
     engine = engine_for(Recipe(where=where), Layout(tmp_path), options, urls, [], None, scores=scores)
     engine.close()
