@@ -13,6 +13,8 @@ EXTRA = {  # packages that are not installed here, and what cannot be imported w
     "torch": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "open_clip_train": ("wdsflow.training.",),
+    "aiobotocore": ("wdsflow.shards.source.s3_session",),
+    "botocore": ("wdsflow.shards.source.s3_session",),
 }
 
 

@@ -157,10 +157,10 @@ def test_the_catalog_says_which_scores_are_dear(capsys):
 
 
 def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
-    class Made(SCORES["width"], needs=("clip",), packages=("pillow",)):
+    class Made(SCORES["width"], needs=("clip",), packages=("pillow",)):  # type: ignore[call-arg, valid-type, misc, name-defined]
         pass
 
-    class Missing(SCORES["width"], needs=("clip",), packages=("pillow", "no-such-package")):
+    class Missing(SCORES["width"], needs=("clip",), packages=("pillow", "no-such-package")):  # type: ignore[call-arg, valid-type, misc, name-defined]
         pass
 
     assert scores._needs(Made) == "the extra clip, which is installed"

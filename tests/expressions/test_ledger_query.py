@@ -1,6 +1,7 @@
 """The printed query runs over Parquet files in anybody's DuckDB, and keeps what the evaluator keeps."""
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -14,7 +15,7 @@ from wdsflow.expressions.score_call import ScoreCall, column_names
 from wdsflow.expressions.sql import ledger_query
 
 WIDTH, HEIGHT = ScoreCall("width"), ScoreCall("height")
-SAMPLES = {
+SAMPLES: dict[str, list[Any]] = {
     "key": ["it's", "b", "c", "d", "e"],
     "width": [[300.0], [100.0], [300.0, 100.0], [300.0, 400.0], [None]],
     "height": [[300.0], [300.0], [100.0, 300.0], [300.0], [100.0]],

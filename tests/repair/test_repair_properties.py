@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.depth import cases
 from tests.shards.archives import read_tar, tar_bytes
-from wdsflow.repair.clean_names import junk
+from wdsflow.repair.junk_names import junk
 from wdsflow.repair.run_repair import repair_shards
 from wdsflow.shards.tar.members import split_name
 

@@ -22,7 +22,7 @@ from wdsflow.shards.source.base import SourceError
 class Job(NamedTuple):
     """A shard, and what is done with it."""
 
-    url: str
+    url: Shard
     what: str = ""
 
 

@@ -16,7 +16,7 @@ from tests.servers import use_s3
 from tests.shards.archives import JPEG, write_tar
 from wdsflow.records.store import Store, StoreError
 from wdsflow.shards.source import limits
-from wdsflow.shards.source.base import SourceError
+from wdsflow.shards.source.base import SourceError, named
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.source.remote import about, filesystem, listed
 
@@ -77,11 +77,11 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Silent]:
 
 
 REQUESTS: dict[str, Callable[[str, Path], object]] = {
-    "s3 read": lambda _, __: open_source("s3://bucket/a.tar"),
+    "s3 read": lambda _, __: open_source(named("s3://bucket/a.tar")),
     "s3 list": lambda _, __: listed("s3://bucket/"),
     "s3 facts": lambda _, __: about("s3://bucket/a.tar"),
     "s3 write": lambda _, folder: Store("s3://bucket/out", folder).__enter__(),
-    "http read": lambda url, _: open_source(f"{url}/a.tar"),
+    "http read": lambda url, _: open_source(named(f"{url}/a.tar")),
     "http list": lambda url, _: listed(f"{url}/"),
     "http facts": lambda url, _: about(f"{url}/a.tar"),
 }
@@ -108,9 +108,9 @@ def test_a_server_that_stops_in_the_middle_of_a_file_is_not_waited_for(silent: S
     silent.headers = b"HTTP/1.1 206 x\r\nContent-Length: 5000\r\nContent-Range: bytes 0-4999/5000\r\nETag: x\r\n\r\n"
     silent.body = bytes(600)
     with pytest.raises(SourceError, match=NO_ANSWER):
-        open_source(f"{silent.url}/a.tar")
+        open_source(named(f"{silent.url}/a.tar"))
     with pytest.raises(SourceError, match=NO_ANSWER):
-        open_source("s3://bucket/a.tar")
+        open_source(named("s3://bucket/a.tar"))
 
 
 def test_a_server_that_takes_no_bytes_of_a_large_object_is_not_waited_for(silent: Silent, tmp_path: Path, monkeypatch):

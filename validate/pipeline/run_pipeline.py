@@ -72,7 +72,7 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     folder = Path(request.folder)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
-        cache = stack.enter_context(scratch("cache"))
+        cache = str(stack.enter_context(scratch("cache")))
         peer = Peer(
             f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "  # not the user's cache
             f"from {__package__}.run_process import serve; serve({spec!r})",

@@ -18,8 +18,6 @@ from wdsflow.scan.content.other import EXTENSIONS, kind_of
 from wdsflow.scan.content_scan import Looker
 from wdsflow.scan.evidence import PARTLY, SUSPECT, UNSAFE, Part, ScanOptions, ShardEvidence
 
-pytestmark = pytest.mark.webdataset
-
 OTHERS = sorted(set().union(*EXTENSIONS.values()) - EXTENSIONS["image"] | {"bin", "mp4", "pt"})
 FIELDS = [*OTHERS, *(f"{name}.gz" for name in OTHERS), "seg.png", "thumb.jpg", "mask.webp", "png.gz"]
 
@@ -48,7 +46,8 @@ def sound(suffix: str) -> bytes:
         "pickle": lambda: pickle.dumps({"a": [1, 2.5, None], "b": "dog"}),
         "torch": lambda: torch_file(values),
     }
-    return makers.get(kind_of(suffix), lambda: b"anything")()
+    content: bytes = makers.get(kind_of(suffix), lambda: b"anything")()
+    return content
 
 
 def tenbin(values: np.ndarray) -> bytes:
