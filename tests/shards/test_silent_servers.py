@@ -79,11 +79,11 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Silent]:
 REQUESTS: dict[str, Callable[[str, Path], object]] = {
     "s3 read": lambda _, __: open_source(named("s3://bucket/a.tar")),
     "s3 list": lambda _, __: listed("s3://bucket/"),
-    "s3 facts": lambda _, __: about("s3://bucket/a.tar"),
+    "s3 facts": lambda _, __: about(named("s3://bucket/a.tar")),
     "s3 write": lambda _, folder: Store("s3://bucket/out", folder).__enter__(),
     "http read": lambda url, _: open_source(named(f"{url}/a.tar")),
     "http list": lambda url, _: listed(f"{url}/"),
-    "http facts": lambda url, _: about(f"{url}/a.tar"),
+    "http facts": lambda url, _: about(named(f"{url}/a.tar")),
 }
 
 
@@ -135,7 +135,7 @@ def test_the_hub_is_not_waited_for(silent: Silent, monkeypatch, name):
     _http.close_session()
     begun = time.monotonic()
     pinned = "hf://datasets/org/set@0123456789012345678901234567890123456789"
-    ask, url = (about, f"{pinned}/a.tar") if name == "facts" else (listed, f"{pinned}/*.tar")
+    ask, url = (about, named(f"{pinned}/a.tar")) if name == "facts" else (listed, f"{pinned}/*.tar")
     with pytest.raises(SourceError, match="the hub cannot be reached"):
         ask(url)
     assert time.monotonic() - begun < 60
@@ -186,4 +186,4 @@ def test_one_message_in_a_while_for_all_requests_and_none_for_quick_ones(monkeyp
         time.sleep(1.2)
     messages = [record.getMessage() for record in caplog.records if record.name == limits.__name__]
     assert len(messages) == 1
-    assert "waiting for https://host/0: no answer" in messages[0]
+    assert "waiting for https://***@host/0?token=***: no answer" in messages[0]

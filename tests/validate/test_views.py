@@ -67,7 +67,7 @@ def test_fields_that_a_reader_was_told_to_take_are_looked_into(tmp_path: Path) -
 
     assert told.runs.head is not None
     assert untold.runs.head is not None
-    assert [part.status for part in told.runs.head.shape] == ["not-utf8", "bad", "-"]
+    assert [part.status for part in told.runs.head.shape] == ["not-utf8", "not-image", "-"]
     assert [part.status for part in untold.runs.head.shape] == ["-", "-", "-"]
 
 

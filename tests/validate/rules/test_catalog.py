@@ -17,6 +17,7 @@ PARTS = ("What: ", "Why it matters: ", "In practice: ", "Fix: ")
 # "tar.directory" is shown by `wdsflow inspect` and no reader minds; "key.again-junk" tells how W032 hurts, and "key.again-twin" W012; "column.other-type"
 # makes a verdict uncertain, and is no fault.
 INFORMATIONAL = {
+    "name.keyed-by-folder",
     "column.other-type",
     "tar.directory",
     "key.again-junk",
