@@ -15,6 +15,7 @@ from wdsflow.readers.base import Options
 from wdsflow.repair import repair_shards
 from wdsflow.scan.evidence import Evidence
 from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.verdict import judge
 
 # These read field names as they are spelled, and expect the fields of the first samples in all: JPG is no image for
@@ -95,8 +96,9 @@ def mixed(samples: list[list[Entry]], rng: random.Random) -> list[Entry]:
 
 def usable(urls: list[str]) -> dict[str, int]:
     readers = [reader(Options()) for reader in READERS.values()]
-    options = scan_options("full", readers, urls)
-    evidence = Evidence("full", scan_shards(urls, options, jobs=1), [])
+    shards = [named(url) for url in urls]
+    options = scan_options("full", readers, shards)
+    evidence = Evidence("full", scan_shards(shards, options, jobs=1), [])
     return {reader.name: judge(evidence, reader).usable for reader in readers}
 
 

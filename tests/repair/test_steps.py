@@ -16,6 +16,7 @@ from wdsflow.repair.preview import Preview
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.repair.repair_plan import RepairPlan, make_plan
 from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.source.base import named
 
 EVERYTHING = make_plan(
     pair_names=True,
@@ -39,7 +40,7 @@ def repaired(tmp_path: Path, entries: list[Entry], **options: Any) -> tuple[list
     """Repair one shard; return its members, and how much each step changed. A preview has the same members."""
     write_tar(tmp_path / "0.tar", entries)
     plan = RepairOptions(**options).steps()
-    with Preview(str(tmp_path / "0.tar"), UNMOVED, plan) as preview:
+    with Preview(named(str(tmp_path / "0.tar")), UNMOVED, plan) as preview:
         shown = [(name, preview.read(field, 0, size)) for name, field, size in preview.members()]
     report = repair_shards(str(tmp_path / "0.tar"), tmp_path / "out", restart=True, **options)
     written = read_tar(tmp_path / "out/0.tar")
@@ -212,6 +213,6 @@ def test_a_packed_shard_is_previewed_and_nothing_is_left_of_it(tmp_path: Path, m
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     (tmp_path / "0.tar.gz").write_bytes(gzip.compress(tar_bytes([("1.jfif", b"1"), ("1.txt", b"a")])))
-    with Preview(str(tmp_path / "0.tar.gz"), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))) as preview:
+    with Preview(named(str(tmp_path / "0.tar.gz")), UNMOVED, RepairPlan(rename=(("jfif", "jpg"),))) as preview:
         assert [name for name, _, _ in preview.members()] == ["1.jpg", "1.txt"]
     assert list((tmp_path / "tmp").iterdir()) == []
