@@ -48,7 +48,7 @@ PICTURES = [
     ),
 ]
 _FONT_FROM_A_HOST = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
-_TIME = re.compile(r"(level headers), [\d.]+ m?s")
+_TIME = re.compile(r"(level \w+), [\d.]+ m?s")
 
 
 def main(argv: Sequence[str]) -> int:
