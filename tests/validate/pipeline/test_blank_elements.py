@@ -7,15 +7,16 @@ import pytest
 from tests.validate.pipeline.small_set import judged, write
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number", "files"])
 def test_the_samples_in_batches_that_are_not_full_are_counted(name: str, tmp_path: Path) -> None:
-    verdict = judged("blank_pipelines", name, [write(tmp_path / "0.tar", 40)])
+    verdict = judged("blank_loaders", name, [write(tmp_path / "0.tar", 40)])
 
     assert (verdict.outcome, verdict.usable, verdict.samples) == ("loses", 30, 40)
 
 
 def test_batches_of_an_unknown_size_are_not_judged(tmp_path: Path) -> None:
-    verdict = judged("blank_pipelines", "joined", [write(tmp_path / "0.tar", 40)])
+    verdict = judged("blank_loaders", "joined", [write(tmp_path / "0.tar", 40)])
 
     assert verdict.outcome == "not judged"
     assert "4 batches came out, and how many samples they hold is not visible" in verdict.reasons[0].message
@@ -44,7 +45,7 @@ def test_all_keys_of_a_list_are_samples(tmp_path: Path) -> None:
 
 
 def test_vectors_may_be_batches(tmp_path: Path) -> None:
-    assert judged("blank_pipelines", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
+    assert judged("blank_loaders", "vectors", [write(tmp_path / "0.tar", 40)]).outcome == "not judged"
 
 
 def test_where_elements_are_counted_the_report_says_that_samples_are_not_visible(tmp_path: Path) -> None:
