@@ -141,6 +141,12 @@ class OutputContent:
         return counts
 
     @cached_property
+    def _passes(self) -> int:
+        """How often the input was read at least, where code that does not show it gives more rows than samples entered."""
+        entered = sum(sample.times for sample in self._input)
+        return math.ceil(len(self.rows) / entered) if entered else 1
+
+    @cached_property
     def _traced(self) -> dict[str, str]:
         """The field of which each column has the unchanged values; without the columns that are no field."""
         traced = {}
@@ -219,9 +225,7 @@ class OutputContent:
             if not only_these or not any(column.is_mostly(_RICH) for column in repeating):
                 return False
         pictures = any(column.is_picture for column in repeating)
-        entered = sum(sample.times for sample in self._input)
-        passes = math.ceil(len(self.rows) / entered) if entered else 1
-        unexplained = self._unexplained(together.values, pictures=pictures, passes=passes)
+        unexplained = self._unexplained(together.values, pictures=pictures, passes=self._passes)
         return unexplained > tolerance * len(self.rows)
 
     def _unexplained(self, values: Counter[str], *, pictures: bool, passes: int = 1) -> int:
@@ -269,7 +273,7 @@ class OutputContent:
         for numbers, rows in sorted(rows_of.items(), key=lambda item: len(item[0])):
             if counted.isdisjoint(numbers):
                 counted |= numbers
-                proven += min(rows, self._certain(numbers))
+                proven += min(self._in_one_pass(rows), self._certain(numbers))
         return proven
 
     def _holders(self, field: str) -> dict[str, frozenset[int]]:
@@ -300,7 +304,11 @@ class OutputContent:
             return len(values)
         # Equal samples give equal values: these may come as often as the input has equal samples.
         both = zip(_sorted_counts(values), _sorted_counts(self._whole_samples), strict=False)
-        return sum(min(count, most) for count, most in both)
+        return sum(min(self._in_one_pass(count), most) for count, most in both)
+
+    def _in_one_pass(self, count: int) -> int:
+        """Return how many samples gave ``count`` equal rows, if each gave one in each pass: at least one sample did."""
+        return max(1, count // self._passes)
 
 
 def _sorted_counts(counts: Mapping[str, int] | Mapping[tuple[str, ...], int]) -> list[int]:

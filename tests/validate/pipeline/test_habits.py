@@ -45,7 +45,7 @@ HABITS = {
     "swap_decoded": Habit(32, "loses", REPLACED),
     "swap_pil": Habit(32, "loses", REPLACED),
     "swap_cropped": Habit(32, "not judged", REPEATS),
-    "always_the_first": Habit(1, "not judged", REPEATS),
+    "always_the_first": Habit(1, "loses", REPLACED),
     "keyed_crops": Habit(40, "trains"),
     "crops_and_tokens": Habit(40, "trains"),
     "crops_and_labels": Habit(40, "trains"),

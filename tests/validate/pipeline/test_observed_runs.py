@@ -61,7 +61,7 @@ EXPECTED = {
     "generator_twice": Expected("not judged", "itself", 40, 40, None, "72 elements came out of 40 samples", None),
     "first_shard_only": Expected("loses", "itself", 10, 40, None, "30 of 40 samples: the pipeline never opens 3 shards", 30, 1),
     "crops": Expected("not judged", "itself", 40, 40, 40, "stage twice made 40 elements of 40 samples: which samples are among them is not visible"),
-    "own_batches": Expected("not judged", "itself", 10, 40, 40, "10 elements came out, each of which may be a batch of any size"),
+    "own_batches": Expected("not judged", "itself", 40, 40, 40, "10 elements came out of 40 samples; which samples they are is not visible"),
     "twice_in_shuffled_batches": Expected("trains", "itself", 40, 40, 40, "stage twice makes 80 elements of 40 samples"),
     "others_instead": Expected("loses", "itself", 20, 40, 40, "20 of 40 samples: stage instead leaves them out (observed_pipelines.py:"),
     "others_instead_without_keys": Expected("not judged", "itself", 40, 40, 40, "stage instead made 40 elements of 40 samples"),

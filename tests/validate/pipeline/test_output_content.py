@@ -102,6 +102,19 @@ def test_equal_samples_prove_each_other() -> None:
     assert output([decoded(number // 2) for number in range(40)], copies).proven({""}) == 40
 
 
+def test_what_comes_in_each_pass_is_one_sample() -> None:
+    """Equal samples without captions never come out: that others came twice does not stand for them."""
+    samples = [InputSample(content_of({"jpg": picture(0)})) for _ in range(4)]
+    samples += [
+        InputSample(content_of({"jpg": picture(0), "txt": b"caption %d" % (number // 2)})) for number in range(8)
+    ]
+
+    captions = output([f"caption {number // 2}" for number in range(8)] * 2, samples)
+
+    assert captions.proven() == 8
+    assert captions.proven({""}) == 8
+
+
 def test_two_captions_of_one_sample_prove_one_sample() -> None:
     both = b'{"captions": ["the first of its captions %d", "the second of its captions %d"]}'
     samples = [InputSample(content_of({"json": both % (number, number)})) for number in range(20)]
@@ -138,7 +151,9 @@ def test_no_more_is_proven_than_came_out(numbers: list[int], copies: int) -> Non
     raw = output([picture(content) for content in contents], samples)
     captions = output([f"a caption with the number {content % 7}" for content in contents], samples)
 
-    assert raw.proven() == truth
+    assert raw.proven() <= truth
+    if len(numbers) <= len(samples):
+        assert raw.proven() == truth
     assert raw.replaced == len(numbers) - truth
     assert captions.proven() <= truth
 
