@@ -3,10 +3,10 @@
 import pytest
 
 from tests.filtering.shards import write_shards
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering import pilot_run
 from wdsflow.filtering.pilot_run import explain_plan, measured
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.where.values import Call
 from wdsflow.shards.urls import expand
 
 
@@ -16,7 +16,7 @@ def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, sha
     monkeypatch.setattr(pilot_run, "SAMPLES", most)
     pilot = measured(str(tmp_path / "in"), Recipe(where="width > 1 and not duplicate and caption_words < 0"))
     assert pilot.samples == samples
-    assert set(pilot.seconds) == {Call("width"), Call("duplicate"), Call("caption_words")}
+    assert set(pilot.seconds) == {ScoreCall("width"), ScoreCall("duplicate"), ScoreCall("caption_words")}
     assert all(0 < seconds < 60 for seconds in pilot.seconds.values())
     (unique,) = [term for term in pilot.where.terms if str(term) == "not duplicate"]
     assert pilot.reaching((unique,)) == 1.0

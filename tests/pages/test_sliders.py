@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.studio import (
@@ -25,15 +26,15 @@ from wdsflow.filtering.page.studio import (
     twins_of,
 )
 from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.values import PENDING, Call, Unknown
+from wdsflow.filtering.where.values import PENDING, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text
 
-BLUR, WIDTH, FORMAT, DUPLICATE = Call("blur"), Call("width"), Call("format"), Call("duplicate")
+BLUR, WIDTH, FORMAT, DUPLICATE = ScoreCall("blur"), ScoreCall("width"), ScoreCall("format"), ScoreCall("duplicate")
 NONE = PredicateParts({}, {}, ())
 
 
-def rows_with(call: Call, values: list[Any]) -> list[Row]:
+def rows_with(call: ScoreCall, values: list[Any]) -> list[Row]:
     rows = [Row(number, f"{number:03}", 0, 0) for number in range(len(values))]
     for row, value in zip(rows, values, strict=True):
         if value is not PENDING:
@@ -218,7 +219,7 @@ def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
 
 def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown():
     terms = parse("blur > 5 and width > 5", all_scores()).terms
-    values: list[dict[Call, Any]] = [
+    values: list[dict[ScoreCall, Any]] = [
         {BLUR: 9, WIDTH: 9},
         {BLUR: 1},
         {WIDTH: 1, BLUR: Unknown("x")},

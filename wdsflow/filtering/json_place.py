@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.expressions.errors import nearest
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.expressions.tree import Operation, calls_of, nodes_of
 from wdsflow.filtering.deciding.program import Program, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
 from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
-from wdsflow.filtering.where.tokens import nearest
-from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
-from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
@@ -168,7 +168,9 @@ def with_captions(
     return recipe, line
 
 
-def check_places(urls: Sequence[Shard], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
+def check_places(
+    urls: Sequence[Shard], recipe: Recipe, calls: Collection[ScoreCall], *, allow_pipe: bool = False
+) -> None:
     """Check that some sample of tars has the input of a recipe's scores: captions, values in json.
 
     Raises NoCaptions, NoJsonValue.
@@ -228,7 +230,7 @@ def find_captions(
     return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
 
 
-def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
+def _places(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
     """Return the places of captions that some scores of a recipe use, and a given place if all scores are checked."""
     program = program_of(recipe)
     tested = _may_be_null(program)
@@ -244,13 +246,13 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
     return [*used, *([recipe.caption] if every and recipe.caption != CAPTIONS else [])]
 
 
-def _may_be_null(program: Program) -> set[Call]:
+def _may_be_null(program: Program) -> set[ScoreCall]:
     """Return the scores that the predicate tests for null: it handles samples without their input."""
     tests = (
         node
         for term in program.terms
         for node in nodes_of(term.node)
-        if isinstance(node, Op) and node.name == "is null"
+        if isinstance(node, Operation) and node.name == "is None"
     )
     return {call for test in tests for call in calls_of(test)}
 

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Iterable, Iterator
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
@@ -21,7 +22,7 @@ from .samples import Gone, Views
 
 SAMPLES, SHARDS = 500, 4
 
-_Values = dict[Call, Value | Unknown]
+_Values = dict[ScoreCall, Value | Unknown]
 
 
 def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
@@ -56,7 +57,7 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool 
 
 
 def _rows(
-    url: Shard, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool
+    url: Shard, program: Program, seconds: dict[ScoreCall, float], most: int, *, allow_pipe: bool
 ) -> Iterator[_Values]:
     recipe = program.recipe
     options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))

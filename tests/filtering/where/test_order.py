@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.where.evaluate_predicate import judge
 from wdsflow.filtering.where.predicate import parse
 from wdsflow.filtering.where.predicate_planner import TIER_SECONDS, explain, pilot_of, plan
-from wdsflow.filtering.where.values import PENDING, Call
+from wdsflow.filtering.where.values import PENDING
 
 
 @pytest.mark.deep
@@ -59,13 +60,22 @@ def test_cheap_scores_come_first_and_none_after_the_decision():
         "(blur > 2 or words_in_caption > 9)",
         "similarity > 0.3",
     ]
-    sample = {Call("width"): 4, Call("words_in_caption"): 10, Call("similarity"): 0.1, Call("blur"): 0}
+    sample = {
+        ScoreCall("width"): 4,
+        ScoreCall("words_in_caption"): 10,
+        ScoreCall("similarity"): 0.1,
+        ScoreCall("blur"): 0,
+    }
     outcome, computed = order.drive(sample.__getitem__)
     assert outcome.term == where.terms[0]
-    assert list(computed) == [Call("width"), Call("words_in_caption"), Call("similarity")]  # 10 words: no blur
-    outcome, computed = order.drive({**sample, Call("width"): 3}.__getitem__)
+    assert list(computed) == [
+        ScoreCall("width"),
+        ScoreCall("words_in_caption"),
+        ScoreCall("similarity"),
+    ]  # 10 words: no blur
+    outcome, computed = order.drive({**sample, ScoreCall("width"): 3}.__getitem__)
     assert outcome.term == where.terms[3]
-    assert list(computed) == [Call("width")]
+    assert list(computed) == [ScoreCall("width")]
 
 
 def test_scores_that_are_known_late_come_last_and_equals_stay_in_order():
@@ -87,21 +97,21 @@ def test_scores_that_terms_share_are_paid_once():
 
 def test_a_score_that_comes_later_leaves_a_sample_open_but_computes_the_rest():
     where = parse("not duplicate and similarity > 0.3", SCORES)
-    order = plan(where, last={Call("duplicate")})
-    known = {Call("duplicate"): PENDING, Call("similarity"): 0.5}
+    order = plan(where, last={ScoreCall("duplicate")})
+    known = {ScoreCall("duplicate"): PENDING, ScoreCall("similarity"): 0.5}
     outcome, computed = order.drive(known.__getitem__)
     assert not outcome.settled
-    assert computed == {Call("similarity"): 0.5}
-    assert order.next_needed(computed) == Call("duplicate")
-    assert order.settle({**computed, Call("duplicate"): True}).term == where.terms[0]
-    assert order.settle({Call("duplicate"): True}).keep is False  # what is there may do
+    assert computed == {ScoreCall("similarity"): 0.5}
+    assert order.next_needed(computed) == ScoreCall("duplicate")
+    assert order.settle({**computed, ScoreCall("duplicate"): True}).term == where.terms[0]
+    assert order.settle({ScoreCall("duplicate"): True}).keep is False  # what is there may do
 
 
 def test_a_plan_names_the_term_that_it_stops_at_however_much_is_known():
     where = parse("(blur > 1 or width > 1) and width > 2", SCORES)
-    everything = {Call("blur"): 0, Call("width"): 0}
+    everything = {ScoreCall("blur"): 0, ScoreCall("width"): 0}
     assert plan(where).settle(everything).term == where.terms[1]  # the width alone decides
-    assert plan(where).drive(everything.__getitem__)[1] == {Call("width"): 0}
+    assert plan(where).drive(everything.__getitem__)[1] == {ScoreCall("width"): 0}
     assert where.judge(everything).term == where.terms[0]
 
 

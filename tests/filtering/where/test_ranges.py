@@ -4,69 +4,6 @@ import pytest
 
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import write_shards
-from wdsflow.filtering.where.predicate import check_ranges, parse
-from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.stages.scores.score_catalog import all_scores
-
-NEVER = {
-    "language_score > 30": "language_score > 30 never holds: language_score is from 0 to 1",
-    "min_side >= 200 and 50 <= brightness": "50 <= brightness never holds: brightness is from 0 to 1",
-    "width < 1": "width < 1 never holds: width is at least 1",
-    "not width >= 1": "width >= 1 always holds",
-    "any(entropy > 8)": "entropy > 8 never holds: entropy is from 0 to 8",
-    "entropy between 9 and 10": "never holds: entropy is from 0 to 8",
-    "entropy in (-1, 9)": "never holds",
-    "mean(-brightness * 2 + 1) > 1": "never holds: brightness is from 0 to 1",
-    "brightness / 2 > 0.5": "never holds",
-    "contrast - brightness > 0.5": "never holds: contrast is from 0 to 0.5, brightness is from 0 to 1",
-    "brightness == 2 or entropy > 9": "brightness == 2 never holds",
-    "blur < 0 and has('json')": "blur is at least 0",
-    "brightness == 2 or (entropy > 9 and width > 5)": "brightness == 2 never holds",
-    "not (width >= 1 and entropy <= 8)": "width >= 1 always holds",
-    "not (entropy > 8 or brightness <= 1)": "entropy > 8 never holds",
-    "all(entropy > 9 or not brightness <= 1)": "entropy > 9 never holds",
-}
-ALWAYS = ["width >= 1", "clip_similarity <= 1 or width > 5", "brightness != 2", "not entropy > 8"]
-EITHER = [
-    "(brightness > 1) is null",
-    "width >= 2 and entropy <= 7.9 and brightness > 0.99",
-    "language_score >= 1",
-    "clip_similarity < -0.5",
-    "json_number('similarity') > 30",
-    "width / height > 100",
-    "1 / brightness < 0.5",
-    "1 / (brightness - 0.5) > 9",
-    "rank_percent('blur') <= 30",
-    "entropy in (8, 9)",
-    "caption == 'a' or words(caption) < 0",
-    "abs(brightness) > 2",
-    "true",
-    "width > 5 or (entropy > 7 and width > 2)",
-    "not (width > 5 and entropy > 7)",
-]
-
-
-def told(where: str) -> list[str]:
-    names = all_scores()
-    return check_ranges(parse(where, names), names)
-
-
-@pytest.mark.parametrize("where", NEVER)
-def test_a_term_that_no_value_satisfies_is_refused_with_the_range(where: str):
-    with pytest.raises(WhereError) as refused:
-        told(where)
-    assert NEVER[where] in str(refused.value)
-
-
-@pytest.mark.parametrize("where", ALWAYS)
-def test_a_term_that_every_value_satisfies_is_reported(where: str):
-    (line,) = told(where)
-    assert "always holds: " in line or "never holds: " in line
-
-
-@pytest.mark.parametrize("where", EITHER)
-def test_a_term_that_some_values_satisfy_says_nothing(where: str):
-    assert told(where) == []
 
 
 def test_a_percentage_is_answered_with_the_share_before_anything_is_written(tmp_path, monkeypatch):

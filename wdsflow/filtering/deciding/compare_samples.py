@@ -7,12 +7,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.where.predicate import gathers_like
-from wdsflow.filtering.where.values import Call, Unknown, Value
+from wdsflow.filtering.where.values import Unknown, Value
 from wdsflow.memory.batching.attempt import describe
 from wdsflow.shards.atomic import scratch_folder, write_file
 from wdsflow.stages.scores.base import DatasetScore
@@ -48,7 +49,7 @@ def resolve(
 
 
 def _records(
-    program: Program, call: Call, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+    program: Program, call: ScoreCall, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
 ) -> Iterator[tuple[int, int, bytes]]:
     for number, name in shards:
         rows, _ = read_ledger(scored.ledger(name))
@@ -80,11 +81,11 @@ def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: st
             row.values.setdefault(call, NOT_COMPARED)
 
 
-def _of_all(program: Program) -> list[Call]:
+def _of_all(program: Program) -> list[ScoreCall]:
     return [call for call in program.dataset_calls if call not in program.kept_calls]
 
 
-def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[Call]) -> None:
+def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[ScoreCall]) -> None:
     for call in calls:
         try:
             found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
@@ -97,7 +98,7 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
                 row.values[call] = _from_json(score, found[str(row.number)], row, program.recipe)
 
 
-def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
+def _resolved(layout: Layout, program: Program, name: str, call: ScoreCall) -> Path:
     return layout.resolved(name, program.dataset_calls.index(call))
 
 
@@ -130,7 +131,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
 
 
 def _as_json(
-    call: Call, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
+    call: ScoreCall, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
 ) -> Iterator[tuple[int, int, Stored]]:
     """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.samples import ShardView
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.where.values import Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.processes import Models
@@ -33,7 +34,7 @@ class _Pending(NamedTuple):
 
     row: Row
     view: ShardView
-    call: Call
+    call: ScoreCall
     requests: Sequence[Request]
 
 
@@ -221,6 +222,6 @@ class Modelled(AbstractContextManager["Modelled"]):
             self._embeddings.keep(row, score, requests, outputs)
 
 
-def _waits(window: _Window, row: Row, call: Call) -> bool:
+def _waits(window: _Window, row: Row, call: ScoreCall) -> bool:
     own = takewhile(lambda pending: pending.row is row, reversed(window.pending))  # a sample's requests are consecutive
     return any(pending.call == call for pending in own)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
@@ -17,7 +18,7 @@ from wdsflow.filtering.where.evaluate_predicate import Judgement
 from wdsflow.filtering.where.known_facts import RankPercent, score_of
 from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.where.predicate_planner import plan
-from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
+from wdsflow.filtering.where.values import PENDING, Pending, Unknown, Value
 from wdsflow.memory.batching.attempt import text_of
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import UNREADABLE
@@ -145,7 +146,7 @@ def _counts(score: Score, view: View) -> set[int]:
 
 
 class Program:
-    """Computes the scores of a recipe, and decides. Raises WhereError for an invalid predicate or score."""
+    """Computes the scores of a recipe, and decides. Raises ExpressionError for an invalid predicate or score."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -157,7 +158,7 @@ class Program:
         wanted = self._where.calls if self._where else ()
         self.scores = {call: score_of(call, recipe.precision) for call in dict.fromkeys((*wanted, *asked))}
         # Ranks are computed from other scores: of all samples, or of those that the other terms keep.
-        self.ranks: dict[Call, RankedNumber] = {
+        self.ranks: dict[ScoreCall, RankedNumber] = {
             call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
         }
         for call, number in self.ranks.items():
@@ -177,7 +178,7 @@ class Program:
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
         self.plan = plan(self._where, last=late) if self._where else None
         self.terms = self.plan.terms if self.plan else ()
-        self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
+        self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
         mixed = [
             call
@@ -215,7 +216,7 @@ class Program:
         """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
 
-    def reads_contents(self, known: Collection[Call] = ()) -> bool:
+    def reads_contents(self, known: Collection[ScoreCall] = ()) -> bool:
         """Return whether whole members are read for the scores that are not known."""
         late = frozenset(self.gathered_calls)
         return self.recipe.hash_images or any(
@@ -277,7 +278,7 @@ class Program:
             return
         known, ways = row.values, self._cheap_ways if cheap else self._ways
 
-        def compute(call: Call) -> Value | Unknown | Pending:
+        def compute(call: ScoreCall) -> Value | Unknown | Pending:
             if known and call in known:
                 return known[call]
             way = ways.get(call)
@@ -293,11 +294,11 @@ class Program:
         if judgement.settled:
             row.judgement = judgement
 
-    def wanted(self, row: Row) -> list[Call]:
+    def wanted(self, row: Row) -> list[ScoreCall]:
         """Return the model scores that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
-        calls: list[Call] = []
+        calls: list[ScoreCall] = []
         if self.plan is not None and row.judgement is None:
             needed = self.plan.next_needed(row.values)
             if needed in self.model_calls.difference(self.gathered_calls):
@@ -321,7 +322,7 @@ class Program:
         """The models of the scores."""
         return self.models_of(self.scores)
 
-    def models_of(self, calls: Collection[Call]) -> tuple[Model, ...]:
+    def models_of(self, calls: Collection[ScoreCall]) -> tuple[Model, ...]:
         """Return the models of some scores."""
         scores = (score for call, score in self.scores.items() if call in calls and isinstance(score, ModelScore))
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
@@ -362,7 +363,7 @@ class Program:
             row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
             row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
-    def is_compared(self, row: Row, call: Call) -> bool:
+    def is_compared(self, row: Row, call: ScoreCall) -> bool:
         """Return whether a sample takes part in a comparison: all readable samples, or those that the other terms keep.
 
         The other terms are those without scores that compare kept samples; values of scores that compare all samples
@@ -382,7 +383,7 @@ class Program:
         """Return whether a sample is dropped or quarantined regardless of comparisons of all samples."""
         return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
 
-    def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
+    def _complete(self, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
         for call in calls:
             if call in self._ways and call not in row.values:
                 row.values[call] = guarded(self._ways[call], view)

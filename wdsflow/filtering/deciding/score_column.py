@@ -9,6 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.expressions.tree import Operation, ScoreValue
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
@@ -24,8 +26,7 @@ from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.filtering.where.evaluate_predicate import Run, runner
 from wdsflow.filtering.where.known_facts import score_of
 from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.tree import NameRef, Op
-from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
+from wdsflow.filtering.where.values import PENDING, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
 
@@ -66,7 +67,7 @@ class ScoreColumn:
         counts: how often each value occurs; only for truth values and texts, None if there are more than 10,000.
     """
 
-    call: Call
+    call: ScoreCall
     kind: str
     small: bool = False
     samples: int = 0
@@ -76,7 +77,7 @@ class ScoreColumn:
     several: int = 0
     where: str | None = ""
     numbers: "Numbers | None" = None
-    counts: Counter[Scalar] | None = field(default_factory=Counter)
+    counts: Counter[Constant] | None = field(default_factory=Counter)
     eligible: "Numbers | None" = None
     twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
 
@@ -176,7 +177,7 @@ class LedgerScores:
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_about(self._path(self.records[0])))
 
-    def named(self, text: str) -> list[Call]:
+    def named(self, text: str) -> list[ScoreCall]:
         """Return the scores of a name, or one with settings. Raises MissingScore."""
         try:
             canonical = str(parse_score(text, all_scores()))
@@ -188,7 +189,7 @@ class LedgerScores:
             raise MissingScore(text, f"{self._layout.folder} has no {text}; it has {', '.join(map(str, self.calls))}")
         return found
 
-    def column(self, call: Call) -> ScoreColumn:
+    def column(self, call: ScoreCall) -> ScoreColumn:
         """Read all values of a score, one shard after the other. Raises LedgerError."""
         column = ScoreColumn(call, self.calls[call], _keeps_small(call))
         parts = [_read(column, self._path(record)) for record in self.records]
@@ -264,12 +265,12 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
 
 
 @lru_cache(maxsize=4)
-def _worst(call: Call, small: bool) -> Run:
+def _worst(call: ScoreCall, small: bool) -> Run:
     """Return the function from the values of a sample to the one that a threshold looks at, or Unknown."""
-    return runner(Op("max" if small else "min", (NameRef(call, "number"),), "number"))
+    return runner(Operation("max" if small else "min", (ScoreValue(call, "number"),), "number"))
 
 
-def _keeps_small(call: Call) -> bool:
+def _keeps_small(call: ScoreCall) -> bool:
     """Return whether a threshold usually keeps the smaller numbers of a score; False for one that is not known here."""
     try:
         return score_of(call, "fp32").keeps_small
@@ -342,7 +343,7 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
     return ""
 
 
-def _condition(call: str, kind: str, values: Sequence[Scalar]) -> str:
+def _condition(call: str, kind: str, values: Sequence[Constant]) -> str:
     numbers = [
         value for value in values if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
     ]

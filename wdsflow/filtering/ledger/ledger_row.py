@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
-from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value
+from wdsflow.expressions.score_call import Constant, ScoreCall
+from wdsflow.filtering.where.values import Unknown, Value
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
@@ -51,8 +52,8 @@ class Row:
         self.trouble = ""  # the fault of the tar, or the reason of a stage
         self.about = ""  # details of the trouble
         self.judgement: Judgement | None = None  # if already decided
-        self.values: dict[Call, Value | Unknown] = {}
-        self.gathered: dict[Call, bytes] = {}
+        self.values: dict[ScoreCall, Value | Unknown] = {}
+        self.gathered: dict[ScoreCall, bytes] = {}
         self.embedded: dict[str, list[tuple[str, int]]] = {}
         self.digest: str | None = None  # xxh3_128 of the image's bytes
         self.resized: list[ResizedImage] = []
@@ -85,7 +86,7 @@ class ScoreColumnAbout(TypedDict):
     """A score that has a column."""
 
     name: str
-    settings: dict[str, Scalar | list[Scalar]]
+    settings: dict[str, Constant | list[Constant]]
     kind: str
 
 
@@ -95,7 +96,7 @@ class EmbeddingAbout(TypedDict):
     column: str
     more: str
     of: str
-    settings: dict[str, Scalar]
+    settings: dict[str, Constant]
     dtype: str
     size: int
     model: dict[str, object]
@@ -160,14 +161,14 @@ def read_about(path: Path) -> About:
     return about
 
 
-def calls_of(about: About) -> dict[Call, str]:
+def calls_of(about: About) -> dict[ScoreCall, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
-    found: dict[Call, str] = {}
+    found: dict[ScoreCall, str] = {}
     for item in about["scores"]:
         settings = (
             (name, tuple(value) if isinstance(value, list) else value) for name, value in item["settings"].items()
         )
-        found[Call(item["name"], tuple(sorted(settings)))] = item["kind"]
+        found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
     return found
 
 

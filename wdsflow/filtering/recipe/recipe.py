@@ -181,7 +181,7 @@ def _short(value: object) -> str:
 def canonical_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe in canonical form: normalised white space; shares to keep become terms of ``where``.
 
-    Raises ValueError, such as WhereError.
+    Raises ValueError, such as ExpressionError.
     """
     from wdsflow.filtering.where.predicate import parse, parse_score
     from wdsflow.stages.scores.score_catalog import all_scores
@@ -208,7 +208,7 @@ def fixed_conditions(recipe: Recipe) -> list[str]:
 
     ``recipe``: as the user wrote it, since errors show the place in its predicate.
 
-    Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
+    Raises ExpressionError if a term can never hold; ValueError as ``canonical_recipe``.
     """
     from wdsflow.filtering.where.predicate import check_ranges, parse
     from wdsflow.stages.scores.score_catalog import all_scores
@@ -216,4 +216,4 @@ def fixed_conditions(recipe: Recipe) -> list[str]:
     names = all_scores()
     parts = [recipe.where] if recipe.where.strip() else []
     parts += _terms_of_flags(recipe, names)
-    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]
+    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names)))]

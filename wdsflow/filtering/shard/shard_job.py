@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
@@ -25,7 +26,7 @@ from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, pa
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, ShardView, Views
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.where.values import Unknown
 from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
@@ -105,7 +106,7 @@ class _Job:
             raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
         self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
         self.known: KnownRows | None = None
-        self.calls: tuple[Call, ...] = ()  # the scores to compute
+        self.calls: tuple[ScoreCall, ...] = ()  # the scores to compute
         self.resized: ResizedImages | None = None
 
     def run(self) -> ShardRecord:

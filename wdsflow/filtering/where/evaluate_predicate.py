@@ -14,12 +14,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from .tree import Compare, Literal, Membership, NameRef, Node, Op, calls_of, printed, printed_term
-from .values import FUNCTIONS, PENDING, Call, Kind, Many, Pending, Result, Scalar, Unknown, Value, Values
+from wdsflow.expressions.expression import Expression
+from wdsflow.expressions.score_call import Constant, Kind, ScoreCall
+from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operation, ScoreValue, calls_of, printed_term
 
-Lookup: TypeAlias = Mapping[Call, object]
+from .text_functions import FUNCTIONS
+from .values import PENDING, Many, Pending, Result, Unknown, Value, Values
+
+Lookup: TypeAlias = Mapping[ScoreCall, object]
 Run: TypeAlias = Callable[[Lookup], Result]
-Seek: TypeAlias = Callable[[Lookup], list[Call]]
+Seek: TypeAlias = Callable[[Lookup], list[ScoreCall]]
 Apply: TypeAlias = Callable[..., bool | int | float | str]
 
 SIGNS: dict[str, Callable[..., bool | int | float]] = {
@@ -37,7 +41,7 @@ SIGNS: dict[str, Callable[..., bool | int | float]] = {
     "!=": operator.ne,
 }
 _APPLIED: dict[str, Apply] = {
-    **{name: function.run for name, function in FUNCTIONS.items()},
+    **FUNCTIONS,
     **SIGNS,
     "neg": operator.neg,
     "not": operator.not_,
@@ -48,7 +52,7 @@ _NULL = Unknown("null")
 _EMPTY = Unknown("nothing-to-score")
 
 
-def entry(value: object, kind: Kind) -> Scalar | Unknown:
+def entry(value: object, kind: Kind) -> Constant | Unknown:
     """Return one value for the evaluation: a value of another type is unknown."""
     if isinstance(value, (bool, int, float, str)) and type(value) in KINDS[kind]:
         return _NOT_A_NUMBER if value != value else value  # noqa: PLR0124 (the test for NaN)
@@ -83,7 +87,7 @@ def spread(function: Apply, values: list[Result]) -> Result:
     return _apply(function, values)
 
 
-def _apply(function: Apply, values: Iterable[Result]) -> Scalar | Unknown:
+def _apply(function: Apply, values: Iterable[Result]) -> Constant | Unknown:
     for value in values:
         if isinstance(value, Unknown):
             return value
@@ -96,7 +100,7 @@ def _apply(function: Apply, values: Iterable[Result]) -> Scalar | Unknown:
     return _NOT_A_NUMBER if made != made else made  # noqa: PLR0124 (the test for NaN)
 
 
-def _rows(values: list[Result]) -> list[tuple[Scalar | Unknown, ...]] | Unknown:
+def _rows(values: list[Result]) -> list[tuple[Constant | Unknown, ...]] | Unknown:
     """Return the entries in parallel; a single value is repeated for each."""
     lengths = [len(value) for value in values if isinstance(value, Many)]
     if len(set(lengths)) > 1:
@@ -117,7 +121,7 @@ def kleene(values: list[Result], decisive: bool) -> Result:
     return next((value for value in values if value.__class__ is Unknown), not decisive)
 
 
-def fold(entries: Sequence[Scalar | Unknown], decisive: bool) -> Scalar | Unknown:
+def fold(entries: Sequence[Constant | Unknown], decisive: bool) -> Constant | Unknown:
     """Return whether all (``decisive`` is False) or any (True) of the entries hold."""
     if decisive in entries:
         return decisive
@@ -140,6 +144,20 @@ def _reduce(how: str, value: Result) -> Result:
     return min(value) if how == "min" else max(value)  # numbers: the parser accepts no others
 
 
+def _choice(condition: Result, value: Result, other: Result) -> Result:
+    """Return one of two values, entry by entry where there are several."""
+    if condition is True or condition is False:
+        return value if condition else other
+    if isinstance(condition, Unknown):
+        return condition
+    if PENDING in (condition, value, other):
+        return PENDING
+    rows = _rows([condition, value, other])
+    if isinstance(rows, Unknown):
+        return rows
+    return Many(test if isinstance(test, Unknown) else one if test else two for test, one, two in rows)
+
+
 def _is_null(value: Result) -> Result:
     if isinstance(value, Many):
         return Many(isinstance(item, Unknown) for item in value)
@@ -157,32 +175,34 @@ def runner(node: Node) -> Run:
     match node:
         case Literal(value):
             return lambda values: value
-        case NameRef(call, kind):
+        case ScoreValue(call, kind):
             return lambda values: result_of(values.get(call, PENDING), kind)
-        case Compare((sign,), (NameRef(call, kind), Literal(value))):
+        case Compare((sign,), (ScoreValue(call, kind), Literal(value))):
             return _bound(SIGNS[sign], call, kind, value)
     runs = [runner(item) for item in node.items]
     match node:
         case Compare(signs) if len(signs) > 1:
             return lambda values: kleene(_links(signs, [run(values) for run in runs]), decisive=False)
-        case Op("and" | "or" as word):
+        case Operation("and" | "or" as word):
             return lambda values: kleene([run(values) for run in runs], decisive=word == "or")
-        case Op("any" | "all" as how):
+        case Operation("any" | "all" as how):
             return lambda values: over(runs[0](values), decisive=how == "any")
-        case Op("mean" | "min" | "max" as how):
+        case Operation("mean" | "min" | "max" as how):
             return lambda values: _reduce(how, runs[0](values))
-        case Op("is null"):
+        case Operation("is None"):
             return lambda values: _is_null(runs[0](values))
+        case Operation("if"):
+            return lambda values: _choice(*(run(values) for run in runs))
         case Membership(_, options):
             function: Apply = frozenset(options).__contains__
-        case Op(name):
+        case Operation(name):
             function = _APPLIED[name]
         case Compare(signs):
             function = SIGNS[signs[0]]
     return lambda values: spread(function, [run(values) for run in runs])
 
 
-def _bound(test: Apply, call: Call, kind: Kind, bound: Scalar) -> Run:
+def _bound(test: Apply, call: ScoreCall, kind: Kind, bound: Constant) -> Run:
     """Return the function for a score and a constant, the most frequent condition: several times as fast for one value."""
     kinds = KINDS[kind]
 
@@ -200,16 +220,16 @@ def seeker(node: Node) -> Seek:
 
     Below `and` and `or`, decided parts need no more scores. All other nodes need everything below them.
     """
-    if isinstance(node, NameRef):
+    if isinstance(node, ScoreValue):
         call = node.call
         return lambda values: [] if call in values else [call]
     below = [(runner(item), seeker(item)) for item in node.items]
     match node:
-        case Op("and" | "or"):
+        case Operation("and" | "or"):
             return lambda values: [call for run, seek in below if run(values) is PENDING for call in seek(values)]
         case Compare(signs) if len(signs) > 1:
 
-            def seek_links(values: Lookup) -> list[Call]:
+            def seek_links(values: Lookup) -> list[ScoreCall]:
                 links = _links(signs, [run(values) for run, _ in below])
                 ends = {end for at, link in enumerate(links) if link is PENDING for end in (at, at + 1)}
                 return [call for end in sorted(ends) for call in below[end][1](values)]
@@ -238,7 +258,7 @@ class Term:
         return printed_term(self.node)
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ScoreCall, ...]:
         """The scores of the term, each once, in the order of the text."""
         return tuple(dict.fromkeys(calls_of(self.node)))
 
@@ -294,17 +314,17 @@ def _without_false(terms: tuple[Term, ...], results: Sequence[Result]) -> Judgem
 
 @dataclass(frozen=True)
 class Where:
-    """A predicate. ``str()`` is its canonical form, which parses to an equal one; ``text`` is the user's text."""
+    """A predicate. ``str()`` is its canonical form, which parses to an equal one."""
 
-    text: str = field(compare=False)
-    terms: tuple[Term, ...]
-    tiers: tuple[tuple[Call, str], ...] = field(compare=False)
+    expression: Expression
+    terms: tuple[Term, ...] = field(compare=False)
+    tiers: tuple[tuple[ScoreCall, str], ...] = field(compare=False)
 
     def __str__(self) -> str:
-        return " and ".join(map(str, self.terms)) if len(self.terms) > 1 else printed(self.terms[0].node)
+        return str(self.expression)
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[ScoreCall, ...]:
         """The scores of the predicate, each once, in the order of the text."""
         return tuple(call for call, _ in self.tiers)
 
@@ -319,7 +339,7 @@ class Order:
     ``drive`` gives the same result as judging all terms after each score, but judges only terms that it affects.
     """
 
-    def __init__(self, terms: tuple[Term, ...], rank: Mapping[Call, int]) -> None:
+    def __init__(self, terms: tuple[Term, ...], rank: Mapping[ScoreCall, int]) -> None:
         self.terms, self.rank = terms, rank
         self._drop = [Judgement(keep=False, term=term) for term in terms]
         self._singles = [(at, term.calls[0] if len(term.calls) == 1 else None) for at, term in enumerate(terms)]
@@ -330,13 +350,13 @@ class Order:
         self._touched = {call: [step for step in steps if call in terms[step[0]].calls] for call in calls}
 
     def drive(
-        self, compute: Callable[[Call], Value | Unknown | Pending]
-    ) -> tuple[Judgement, dict[Call, Value | Unknown]]:
+        self, compute: Callable[[ScoreCall], Value | Unknown | Pending]
+    ) -> tuple[Judgement, dict[ScoreCall, Value | Unknown]]:
         """Judge a sample; return the judgement and the values that were computed for it.
 
         ``compute`` returns the value of a score or an Unknown; PENDING leaves the sample open.
         """
-        values: dict[Call, Value | Unknown] = {}
+        values: dict[ScoreCall, Value | Unknown] = {}
         results = self._before.copy()
         if False in results:
             return self._drop[results.index(False)], values
@@ -357,7 +377,7 @@ class Order:
                         results[other] = result
         return KEEP if results == self._all_hold else _without_false(self.terms, results), values
 
-    def next_needed(self, values: Values) -> Call | None:
+    def next_needed(self, values: Values) -> ScoreCall | None:
         """Return the score to compute next, or None if no other could change the outcome."""
         if judge(self.terms, values).settled:
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from wdsflow.filtering.where.values import Call
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.memory.precision import Precision, used
 from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import DatasetScore, Kind, Score, ScoreError, TextScore, Tier, Value
@@ -193,7 +193,7 @@ class JsonTextFact(InJson):
 FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)}
 
 
-def score_of(call: Call, precision: Precision) -> Score:
+def score_of(call: ScoreCall, precision: Precision) -> Score:
     """Return the score that a call names, in the given precision if its model runs in one that it does not set."""
     if call.name not in all_scores():
         return FACTS[call.name](**dict(call.settings))

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
 
 from .evaluate_predicate import Order, Term, Where
-from .values import Call, Values
+from .values import Values
 
 # Seconds per sample: only the order of magnitude matters.
 TIER_SECONDS = {"header": 2e-5, "text": 5e-5, "pixels": 1e-2, "model": 1e-1}
@@ -24,19 +25,19 @@ class PlanStep:
     """A term of the plan: the scores that it adds to those of the terms before it, and their total cost."""
 
     term: Term
-    calls: tuple[Call, ...]
+    calls: tuple[ScoreCall, ...]
     cost: float
 
 
 class Plan(Order):
     """The order of work for a predicate, step by step."""
 
-    def __init__(self, where: Where, steps: tuple[PlanStep, ...], rank: Mapping[Call, int]) -> None:
+    def __init__(self, where: Where, steps: tuple[PlanStep, ...], rank: Mapping[ScoreCall, int]) -> None:
         super().__init__(tuple(step.term for step in steps), rank)
         self.where, self.steps = where, steps
 
 
-def plan(where: Where, *, last: Collection[Call] = ()) -> Plan:
+def plan(where: Where, *, last: Collection[ScoreCall] = ()) -> Plan:
     """Return the order of work for a predicate: terms by the cost of the scores that they add.
 
     Equals stay in the order of the text.
@@ -51,7 +52,7 @@ def plan(where: Where, *, last: Collection[Call] = ()) -> Plan:
     position = {call: number for number, call in enumerate(where.calls)}
     order = sorted(where.calls, key=lambda call: (call in late, price[call], position[call]))
     rank = {call: number for number, call in enumerate(order)}
-    remaining, known, steps = list(where.terms), set[Call](), list[PlanStep]()
+    remaining, known, steps = list(where.terms), set[ScoreCall](), list[PlanStep]()
     while remaining:
         options = []
         for term in remaining:
@@ -74,9 +75,9 @@ class Pilot:
     """
 
     where: Where
-    seconds: Mapping[Call, float]
+    seconds: Mapping[ScoreCall, float]
     passed: Mapping[int, int]
-    unmeasured: frozenset[Call] = frozenset()
+    unmeasured: frozenset[ScoreCall] = frozenset()
 
     @property
     def samples(self) -> int:
@@ -91,7 +92,7 @@ class Pilot:
 
 
 def pilot_of(
-    where: Where, rows: Iterable[Values], seconds: Mapping[Call, float], unmeasured: Iterable[Call] = ()
+    where: Where, rows: Iterable[Values], seconds: Mapping[ScoreCall, float], unmeasured: Iterable[ScoreCall] = ()
 ) -> Pilot:
     """Return the measurements, given the values of all measured scores for each sample."""
     passed: Counter[int] = Counter()
@@ -140,7 +141,7 @@ def explain(plan: Plan, pilot: Pilot) -> str:
     return f"{table(rows, right={0, 4, 5, 6})}\n{last}"
 
 
-def _dearest(calls: tuple[Call, ...], tiers: dict[Call, str]) -> str:
+def _dearest(calls: tuple[ScoreCall, ...], tiers: dict[ScoreCall, str]) -> str:
     order = ("header", "text", "pixels", "model")
     found = {tiers[call] for call in calls}
     return max(found, key=lambda tier: order.index(tier) if tier in order else len(order), default="-")
