@@ -21,7 +21,7 @@ from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.cli import scores
 from wdsflow.cli.main import main
-from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.predicates.sample_facts import FACTS
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import install_extras
 

@@ -12,10 +12,10 @@ from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import MissingScore
+from wdsflow.filtering.predicates.catalog import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where.predicate import with_columns
 from wdsflow.stages import Rename
 
 HERE = RunOptions(jobs=0)

@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
-from wdsflow.filtering.where.known_facts import RankPercent
+from wdsflow.filtering.predicates.sample_facts import RankPercent
 
 SHARDS, SAMPLES = 3, 25
 

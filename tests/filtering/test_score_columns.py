@@ -9,7 +9,7 @@ import pytest
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.score_column import ScoreColumn, _condition
 from wdsflow.filtering.ledger.ledger import _shown
-from wdsflow.filtering.where.values import Unknown
+from wdsflow.filtering.predicates.values import Unknown
 
 
 def column(values, samples=None, **more):

@@ -25,8 +25,8 @@ from wdsflow.filtering.page.studio import (
     take_apart,
     twins_of,
 )
-from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.values import PENDING, Unknown
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import PENDING, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text
 

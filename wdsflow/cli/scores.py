@@ -84,7 +84,7 @@ def _values(folder: Path, names: list[str]) -> None:
 
 
 def _catalog(name: str | None) -> None:
-    from wdsflow.filtering.where.known_facts import FACTS
+    from wdsflow.filtering.predicates.sample_facts import FACTS
     from wdsflow.stages.scores.score_catalog import all_scores
 
     try:

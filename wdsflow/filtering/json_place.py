@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from wdsflow.expressions.errors import nearest
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.expressions.tree import Operation, calls_of, nodes_of
 from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.predicates.sample_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
-from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
@@ -176,7 +175,7 @@ def check_places(
     Raises NoCaptions, NoJsonValue.
     """
     program = program_of(recipe)
-    facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
+    facts = [program.scores[call] for call in calls if call not in _may_be_missing(program)]
     check_captions(
         urls,
         recipe,
@@ -233,7 +232,7 @@ def find_captions(
 def _places(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
     """Return the places of captions that some scores of a recipe use, and a given place if all scores are checked."""
     program = program_of(recipe)
-    tested = _may_be_null(program)
+    tested = _may_be_missing(program)
     used = [
         vars(score)["caption"] or recipe.caption
         for call, score in program.scores.items()
@@ -246,15 +245,9 @@ def _places(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
     return [*used, *([recipe.caption] if every and recipe.caption != CAPTIONS else [])]
 
 
-def _may_be_null(program: Program) -> set[ScoreCall]:
-    """Return the scores that the predicate tests for null: it handles samples without their input."""
-    tests = (
-        node
-        for term in program.terms
-        for node in nodes_of(term.node)
-        if isinstance(node, Operation) and node.name == "is None"
-    )
-    return {call for test in tests for call in calls_of(test)}
+def _may_be_missing(program: Program) -> frozenset[ScoreCall]:
+    """Return the scores that the predicate tests for None: it handles samples without their input."""
+    return program.expression.may_be_missing if program.expression is not None else frozenset()
 
 
 def _has(view: ShardView, place: str | InJson) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.where.values import Unknown
+from wdsflow.filtering.predicates.values import Unknown
 
 
 def score(name: str, kind: str, tier: str) -> Any:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.filtering.where.predicates import SCORES
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.values import Unknown
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import Unknown
 
 FAILED = Unknown("truncated", "ends at byte 9")
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests.filtering.where.predicates import KINDS, SCORES, predicates, values
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import PENDING
 from wdsflow.filtering.where.evaluate_predicate import judge
-from wdsflow.filtering.where.predicate import parse
 from wdsflow.filtering.where.predicate_planner import TIER_SECONDS, explain, pilot_of, plan
-from wdsflow.filtering.where.values import PENDING
 
 
 @pytest.mark.deep

@@ -9,9 +9,9 @@ import pytest
 from tests.filtering.where.predicates import SCORES
 from tests.golden_file import check_text
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.where.predicate import parse
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.where.predicate_planner import explain, pilot_of, plan
-from wdsflow.filtering.where.values import Unknown
 
 GOLDEN = Path(__file__).parent / "golden.txt"
 PREDICATES = [

@@ -23,10 +23,10 @@ from wdsflow.filtering.ledger.ledger_row import (
     read_about,
     same_shard,
 )
+from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.predicate import gathers_like, with_columns
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
@@ -219,8 +219,7 @@ class LedgerSubset:
 
 def decide(program: Program, rows: Sequence[Row]) -> None:
     """Set the outcomes of a shard's samples as ``cut`` does. Raises MissingScore."""
-    for row in rows:
-        program.decide(row)
+    program.decide(rows)
     part_twins(rows)
 
 

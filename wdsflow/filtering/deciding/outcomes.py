@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from wdsflow.engines.base import EngineError
+from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import ScoreCall, spelled
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, in_utf8
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
-from wdsflow.filtering.where.evaluate_predicate import Term
-from wdsflow.filtering.where.values import Unknown, Value
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
 
 MOST = 100  # samples
@@ -160,7 +160,7 @@ def _example(row: Row, about: str) -> tuple[str, str]:
 def _values(row: Row, term: str, terms: Sequence[Term]) -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     found = next((each for each in terms if str(each) == term), None)
-    known = [(call, row.values[call]) for call in (found.calls if found else ()) if call in row.values]
+    known = [(call, row.values[call]) for call in (found.scores if found else ()) if call in row.values]
     return ", ".join(f"{call} is {_shown(value)}" for call, value in known)
 
 

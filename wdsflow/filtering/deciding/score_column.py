@@ -5,12 +5,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
-from wdsflow.expressions.tree import Operation, ScoreValue
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
@@ -21,16 +19,16 @@ from wdsflow.filtering.ledger.ledger_row import (
     part_twins,
     read_about,
 )
+from wdsflow.filtering.predicates.catalog import parse, parse_score
+from wdsflow.filtering.predicates.sample_facts import score_of
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.evaluate_predicate import Run, runner
-from wdsflow.filtering.where.known_facts import score_of
-from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.values import PENDING, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
 
 from .program import program_of
+from .row_values import missing_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
+# A score that a sample did not need.
+_NOT_COMPUTED = Unknown("not-computed")
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
 
 
@@ -217,7 +217,7 @@ class LedgerScores:
         numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
         left_out = {column.call, *numbers, *program.kept_calls}
         terms = parse(where, all_scores()).terms
-        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.calls))
+        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.scores))
         for each in (others, where):
             if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):
                 return each
@@ -245,13 +245,13 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     numbers = np.full(len(rows), np.nan)
     column.samples += len(rows)
     for place, row in enumerate(rows):
-        value = row.values.get(column.call, PENDING)
-        found = value if column.kind != "number" else _worst(column.call, column.small)(row.values)
+        value = row.values.get(column.call, _NOT_COMPUTED)
+        found = value if column.kind != "number" else _worst(value, small=column.small)
         if row.trouble:
             column.unreadable += 1
             continue
         column.several += isinstance(value, list)
-        if found is PENDING:
+        if found is _NOT_COMPUTED:
             column.missing += 1
         elif isinstance(found, Unknown):
             column.failed[found.slug] += 1
@@ -264,10 +264,14 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     return numbers
 
 
-@lru_cache(maxsize=4)
-def _worst(call: ScoreCall, small: bool) -> Run:
-    """Return the function from the values of a sample to the one that a threshold looks at, or Unknown."""
-    return runner(Operation("max" if small else "min", (ScoreValue(call, "number"),), "number"))
+def _worst(value: Value | Unknown, *, small: bool) -> Value | Unknown:
+    """Return the value of a sample that a threshold looks at, or why there is none."""
+    if value is None or (isinstance(value, list) and (not value or None in value)):
+        return missing_value(value)
+    if not isinstance(value, list):
+        return value
+    numbers = [item for item in value if not isinstance(item, str) and item is not None]
+    return max(numbers) if small else min(numbers)
 
 
 def _keeps_small(call: ScoreCall) -> bool:
@@ -285,11 +289,11 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     program = program_of(_recipe(column.where or ""))
     rows, _ = read_ledger(path)
     numbers = np.full(len(rows), np.nan)
+    program.decide(rows)
     for place, row in enumerate(rows):
-        program.decide(row)
         if row.outcome == "kept":
-            found = _worst(column.call, column.small)(row.values)
-            if found is PENDING:
+            found = _worst(row.values.get(column.call, _NOT_COMPUTED), small=column.small)
+            if found is _NOT_COMPUTED:
                 raise MissingScore(
                     str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
                 )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.values import Unknown, Value
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.shard_names import output_names
 

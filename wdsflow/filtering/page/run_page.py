@@ -15,8 +15,8 @@ from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.values import Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.records.report import Report

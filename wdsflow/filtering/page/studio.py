@@ -1,21 +1,24 @@
 """Scores of a run's page as sliders and checkboxes, and their values in each sample."""
 
 import base64
+import enum
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operation, ScoreValue
+from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.evaluate_predicate import Term
-from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.values import PENDING, Pending, Unknown, Value
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest_after
@@ -25,7 +28,16 @@ _SHORT = 9  # characters of a number that needs no rounding
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.signedinteger]
-_Known: TypeAlias = Value | Unknown | Pending
+
+
+class _Missing(enum.Enum):
+    """A score that a sample did not need."""
+
+    NOT_COMPUTED = "not computed"
+
+
+_NOT_THERE: Final = _Missing.NOT_COMPUTED
+_Known: TypeAlias = Value | Unknown | _Missing
 
 
 def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
@@ -116,7 +128,7 @@ class Choice:
 
 def choice(rows: Sequence[Row], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
     """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
-    values = [_entries(row.values.get(call, PENDING)) for row in rows]
+    values = [_entries(row.values.get(call, _NOT_THERE)) for row in rows]
     counts: Counter[Constant] = Counter(
         value for entries in values for value in set(entries) if isinstance(value, (bool, str))
     )
@@ -140,13 +152,13 @@ def _can_be_written(value: Constant) -> bool:
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
-def _bit(entry: Constant | Pending | None, bits: Mapping[Constant, int]) -> int:
-    if entry is PENDING:
+def _bit(entry: Constant | _Missing | None, bits: Mapping[Constant, int]) -> int:
+    if entry is _NOT_THERE:
         return _PENDING
     return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
 
 
-def _entries(value: _Known) -> Sequence[Constant | Pending | None]:
+def _entries(value: _Known) -> Sequence[Constant | _Missing | None]:
     """Return the values of a sample; None is one that could not be computed."""
     if isinstance(value, list):
         return value or [None]
@@ -202,7 +214,7 @@ def take_apart(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
     start = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
-    compared = tuple(term for term in terms if any(map(compares_kept, term.calls)))
+    compared = tuple(term for term in terms if any(map(compares_kept, term.scores)))
     ticked: dict[Term, tuple[ScoreCall, tuple[Constant, ...]]] = {}
     for term in terms:
         allowed = None if term in compared else _allowed(term.node)
@@ -264,7 +276,7 @@ def slider(
 
     A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
     """
-    ends = np.array([_ends(row.values.get(call, PENDING), keeps=unknown_keeps) for row in rows], np.float64)
+    ends = np.array([_ends(row.values.get(call, _NOT_THERE), keeps=unknown_keeps) for row in rows], np.float64)
     low, high, state = ends.reshape(-1, 3).T
     finite = np.flatnonzero((state == 0) & np.isfinite(low))
     if not len(finite):
@@ -279,7 +291,7 @@ def slider(
 
 def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
     """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
-    if value is PENDING:
+    if value is _NOT_THERE:
         return 0.0, 0.0, NOT_COMPUTED
     values = value if isinstance(value, list) else [value]
     known = [each for each in values if isinstance(each, (int, float)) and not math.isnan(each)]
@@ -342,13 +354,13 @@ def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
 
 def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:
     """Return the result of terms for each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
-    found = bytearray()
-    for row in rows:
-        results = [term.result(row.values) for term in terms]
-        if any(result is False for result in results):
-            found.append(0)
-        elif any(result is PENDING for result in results):
-            found.append(3)
+    if not terms:
+        return base64.b64encode(bytes([1]) * len(rows)).decode()
+    evaluator = Evaluator(parse(" and ".join(map(str, terms)), all_scores()))
+    codes = bytearray()
+    for result in results(evaluator, rows):
+        if isinstance(result, Unknown):
+            codes.append(2)
         else:
-            found.append(2 if any(isinstance(result, Unknown) for result in results) else 1)
-    return base64.b64encode(bytes(found)).decode()
+            codes.append(3 if result is None else int(result))
+    return base64.b64encode(codes).decode()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.expressions.errors import instead_of
-from wdsflow.filtering.where.predicate import far_predicate, parse, parse_score, share_predicate
+from wdsflow.filtering.predicates.catalog import far_predicate, parse, parse_score, share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe

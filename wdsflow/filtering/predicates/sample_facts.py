@@ -1,5 +1,6 @@
 """Scores that predicates know without the catalog: caption, key, fields, values in json, and the rank among all samples."""
 
+import math
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -165,9 +166,12 @@ class JsonNumber(InJson):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ScoreError("not-a-number", f"{self.path!r} is {type(value).__name__}")
         try:
-            return float(value)
+            number = float(value)
         except OverflowError:
-            raise ScoreError("not-a-number", f"{self.path!r} is too large") from None
+            number = math.inf
+        if not math.isfinite(number):
+            raise ScoreError("not-finite", f"{self.path!r} is too large, or not a number")
+        return number
 
 
 @dataclass(frozen=True, kw_only=True)

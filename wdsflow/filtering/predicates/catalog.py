@@ -3,33 +3,29 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from wdsflow.expressions import parsing, ranges, shares
+from wdsflow.expressions import parsing, shares
 from wdsflow.expressions.errors import ExpressionError
+from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import ScoreCall, ScoreType
 from wdsflow.expressions.tree import Literal, Node, Operation, ScoreValue, calls_of, printed
 from wdsflow.stages.scores.base import DatasetScore, Score
 from wdsflow.stages.scores.reference_lists import read_list
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
-from .evaluate_predicate import Term, Where, runner
-from .known_facts import FACTS, RankPercent
-from .values import PENDING, Unknown
+from .sample_facts import FACTS, RankPercent
 
 # How near images of a list are when they count as duplicates, by the kind of the list.
 _NEAR = {"phash": ("phash_distance", 4), "embeddings": ("embedding_distance", 0.07)}
 _NO_SCORE = "scores: {!r} is not the name of a score; conditions belong in --where, and all scores are listed by: wdsflow scores"
 
 
-def parse(text: str, scores: Mapping[str, ScoreType]) -> Where:
+def parse(text: str, scores: Mapping[str, ScoreType]) -> Expression:
     """Return the predicate that a text means. Raises ExpressionError, with the position and what to write instead.
 
     ``scores`` are classes or objects with a name, a kind and a tier. ``caption``, ``key`` and ``has("json")`` are known
     as well.
     """
-    expression = parsing.parse(text, {**FACTS, **scores})
-    terms = tuple(Term(term.text, term.node, term.span) for term in expression.terms)
-    tiers = tuple((call, expression.facts[call.name].tier) for call in expression.scores)
-    return Where(expression, terms, tiers)
+    return parsing.parse(text, {**FACTS, **scores})
 
 
 def parse_score(text: str, names: Mapping[str, ScoreType]) -> ScoreCall:
@@ -46,41 +42,22 @@ def parse_score(text: str, names: Mapping[str, ScoreType]) -> ScoreCall:
         raise ValueError(f"scores: {text!r}: {error.detail}{hint}") from None
 
 
-def check_ranges(where: Where) -> list[str]:
-    """Return a line for each comparison whose result is the same for all values that a score can have.
-
-    Raises ExpressionError, with the position in the whole predicate, if a term can never hold.
-    """
-    return ranges.check_ranges(where.expression)
-
-
 @dataclass(frozen=True)
 class RankedNumber:
-    """The number of a ``rank_percent``. ``calls`` are the scores from which it is computed."""
+    """The number of a ``rank_percent``."""
 
     score: RankPercent
-    node: Node
+    expression: Expression
 
     @property
     def calls(self) -> tuple[ScoreCall, ...]:
-        """The scores of the number, each once."""
-        return calls_of(self.node)
-
-    def record(self, values: Mapping[ScoreCall, object], key: str) -> bytes | Unknown | None:
-        """Return the bytes by which a sample is ranked, why there are none, or None while a score is missing."""
-        result = runner(Operation("min" if self.score.end == "top" else "max", (self.node,), "number"))(values)
-        if result is PENDING or isinstance(result, Unknown):
-            return None if result is PENDING else result
-        assert isinstance(result, (int, float))
-        try:
-            return self.score.record(float(result), key)
-        except OverflowError:
-            return Unknown("overflow")
+        """The scores from which it is computed, each once."""
+        return self.expression.scores
 
 
 def ranked_number(score: RankPercent, names: Mapping[str, type[Score]]) -> RankedNumber:
     """Return the number by which a score ranks. Raises ValueError if ``of`` is not one."""
-    return RankedNumber(score, shares.ranked_number(score.of, {**FACTS, **names}).terms[0].node)
+    return RankedNumber(score, shares.ranked_number(score.of, {**FACTS, **names}))
 
 
 def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
@@ -119,7 +96,7 @@ def _column(call: ScoreCall, there: Collection[ScoreCall], where: str) -> ScoreC
     if call.name == RankPercent.name:
         number = ranked_number(RankPercent(**dict(call.settings)), all_scores())  # type: ignore[arg-type]
         names = {each: _column(each, there, where) for each in number.calls}
-        of = printed(_renamed(number.node, names))
+        of = printed(_renamed(number.expression.terms[0].node, names))
         return call._replace(settings=tuple((name, of if name == "of" else value) for name, value in call.settings))
     if call in there or call.settings or any(gathers_like(call, other) for other in there):
         return call
