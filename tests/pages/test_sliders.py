@@ -14,7 +14,6 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.studio import (
-    NOT_COMPUTED,
     Limit,
     PredicateParts,
     choice,
@@ -33,6 +32,7 @@ from wdsflow.text.words import number_text
 
 BLUR, WIDTH, FORMAT, DUPLICATE = ScoreCall("blur"), ScoreCall("width"), ScoreCall("format"), ScoreCall("duplicate")
 NONE = PredicateParts({}, {}, ())
+NOT_COMPUTED = object()
 
 
 def rows_with(call: ScoreCall, values: list[Any]) -> list[Row]:
@@ -236,7 +236,18 @@ def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown()
 
 
 def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_which_a_sample_has():
-    values = ["jpeg", "png", "jpeg", Unknown("x"), NOT_COMPUTED, ["png", "gif"], "a\nb", [], [Unknown("x"), "jpeg"], "jpeg"]
+    values = [
+        "jpeg",
+        "png",
+        "jpeg",
+        Unknown("x"),
+        NOT_COMPUTED,
+        ["png", "gif"],
+        "a\nb",
+        [],
+        [Unknown("x"), "jpeg"],
+        "jpeg",
+    ]
     found = choice(rows_with(FORMAT, values), FORMAT, ["webp", "png"])
     assert found is not None
     assert found.shown == [("jpeg", 4), ("png", 2), ("gif", 1), ("webp", 0)]
@@ -275,11 +286,11 @@ def test_more_than_256_sets_of_values_take_two_bytes_each():
     assert np.frombuffer(base64.b64decode(many.for_script()["codes"]), np.uint16).tolist() == list(range(257))
 
 
-def test_truth_values_are_written_in_lower_case():
+def test_truth_values_are_written_as_in_predicates():
     found = choice(rows_with(DUPLICATE, [True, False, False]), DUPLICATE, [False])
     assert found is not None
-    assert found.shown == [("false", 2), ("true", 1)]
-    assert found.for_script()["literals"] == ["false", "true"]
+    assert found.shown == [("False", 2), ("True", 1)]
+    assert found.for_script()["literals"] == ["False", "True"]
 
 
 @pytest.mark.parametrize(

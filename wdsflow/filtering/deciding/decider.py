@@ -6,6 +6,7 @@ is decided by the same term whether its scores are computed now or come from a l
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple, TypeAlias
 
 from wdsflow.expressions.evaluator import Decisions, Evaluator
@@ -21,7 +22,7 @@ class Need(NamedTuple):
     """A sample, and the scores that may decide it and that it lacks."""
 
     row: Row
-    calls: list[ScoreCall]
+    calls: Sequence[ScoreCall]
 
 
 # Computes scores, and sets them in the values of the rows; those that it leaves out are computed later.
@@ -77,9 +78,10 @@ class Decider:
             if lacking:
                 compute(lacking)
         for need in needs:
-            need.row.lacks = _lacking(need)
-            if not need.row.lacks:
-                need.row.step = number + 1
+            row = need.row
+            row.lacks = _lacking(need)
+            if not row.lacks:
+                row.step = number + 1
 
     def _needs(self, rows: Sequence[Row], number: int) -> list[Need]:
         """Decide rows, and return the others with the scores of a step that may decide them."""
@@ -87,15 +89,15 @@ class Decider:
             judgement, calls = self._start
             for row in rows:
                 row.judgement = judgement
-            return [] if judgement is not None else [Need(row, list(calls)) for row in rows]
+            return [] if judgement is not None else [Need(row, calls) for row in rows]
         scores = self.steps[number].scores
         decisions = evaluate(self.evaluator, rows, self._computed(number), scores)
         self._settle(rows, decisions)
-        lacks = {call: decisions.lacks[call].tolist() for call in scores}
-        needs = []
-        for place, row in enumerate(rows):
+        needs: list[Need] = []
+        lacks = [decisions.lacks[call].tolist() for call in scores]
+        for row, flags in zip(rows, zip(*lacks, strict=True), strict=True):
             if row.judgement is None:
-                needs.append(Need(row, [call for call in scores if lacks[call][place]]))
+                needs.append(Need(row, scores if all(flags) else list(compress(scores, flags))))
         return needs
 
     def _decide_last(self, rows: Sequence[Row]) -> None:
@@ -124,5 +126,9 @@ class Decider:
                 rows[place].judgement = dropped[terms[place]]
 
 
-def _lacking(need: Need) -> list[ScoreCall]:
-    return [call for call in need.calls if call not in need.row.values]
+def _lacking(need: Need) -> Sequence[ScoreCall]:
+    values = need.row.values
+    for call in need.calls:
+        if call not in values:
+            return [call for call in need.calls if call not in values]
+    return ()

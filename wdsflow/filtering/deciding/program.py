@@ -197,6 +197,8 @@ class Program:
         self._others = self._without_kept()
         self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
+        # Than the predicate needs.
+        self.asks_more = bool(self._asked or self._ranked or self.gathered_calls or recipe.hash_images)
         in_ranks = {call for number in self.ranks.values() for call in number.calls}
         # A cut can compute these as it reads samples: they need no decoding, no model and no other sample.
         self.cheap_calls = frozenset(
@@ -376,10 +378,14 @@ class Program:
         ]
 
     def _complete(self, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
+        values = row.values
         for call in calls:
             way = self._ways.get(call)
-            if way is not None and call not in row.values:
-                row.values[call] = guarded(way, view)
+            if way is not None and call not in values:
+                try:
+                    values[call] = way(view)
+                except RAISED as error:
+                    values[call] = failed(error)
 
 
 @lru_cache(maxsize=4)

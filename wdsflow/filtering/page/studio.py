@@ -166,7 +166,7 @@ def _entries(value: _Known) -> Sequence[Constant | _Missing | None]:
 
 
 def _shown(value: Constant) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value)
 
 
 _MOST_EDGES = 500

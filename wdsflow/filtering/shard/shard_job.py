@@ -38,10 +38,12 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .resized_images import ResizedImages
 from .shard_outputs import ShardTask, same_sample, write_shard
 
-# Samples of a window. A query takes 1 to 2 ms, so that it should be for many; a decoded image has up to 1 MB.
-_MOST_SAMPLES = 1024
+# Samples of a window. A query takes 1 to 2 ms and more, so that it should be for many; a decoded image has up to 1 MB.
+_MOST_SAMPLES = 4096
 _MOST_DECODED = 64
 _MOST_BYTES = 16 << 20
+# The fields that may be large, besides images.
+_TEXTS = ("json", "txt")
 _OTHERS = "its ledger has other samples; measure it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
@@ -102,9 +104,10 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
 
 
 class _Window:
-    """Samples that are decided together. What is in memory is bounded: decoded images are held until then."""
+    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then."""
 
     def __init__(self, *, decodes: bool) -> None:
+        self._decodes = decodes
         self._most = _MOST_DECODED if decodes else _MOST_SAMPLES
         self._samples: list[Seen] = []
         self._bytes = 0
@@ -112,12 +115,18 @@ class _Window:
     def add(self, sample: Seen) -> None:
         """Add the next sample."""
         self._samples.append(sample)
-        self._bytes += sample.row.end - sample.row.start
+        if self._decodes:
+            self._bytes += sample.row.end - sample.row.start
+            return
+        fields = sample.view.fields
+        for name in _TEXTS:
+            if name in fields:
+                self._bytes += fields.size(name)
 
     @property
     def full(self) -> bool:
         """Whether the samples should be decided now."""
-        return len(self._samples) >= self._most or (self._most == _MOST_DECODED and self._bytes >= _MOST_BYTES)
+        return len(self._samples) >= self._most or self._bytes >= _MOST_BYTES
 
     def take(self) -> "list[Seen]":
         """Return the samples, and begin the next window."""
@@ -328,17 +337,24 @@ class _Job:
         """Compute the scores that decide samples, and what else is wanted of them."""
         program = self.program
         program.advance(samples, self.mark)
+        if program.asks_more or self.resized is not None:
+            self._do_more(samples)
+        for row, _ in samples:
+            if not guard.open:
+                break
+            guard.check(row)
+        if modelled is not None:
+            modelled.add(samples)
+
+    def _do_more(self, samples: "Sequence[Seen]") -> None:
+        """Compute what is wanted besides the predicate, and make images of kept samples smaller."""
         for row, view in samples:
             self.mark.set(row.number)
-            program.add_asked(row, view)
+            self.program.add_asked(row, view)
             if self.resized is not None and row.judgement is not None and row.judgement.keep:
                 # What scores have decoded is used.
                 self.resized.add(row, view)
-            if guard.open:
-                guard.check(row)
         self.mark.set(-1)
-        if modelled is not None:
-            modelled.add(samples)
 
     def _write(self, source: Source, rows: list[Row], embeddings: ShardEmbeddings) -> None:
         task, scored = self.task, self.task.scored
