@@ -36,7 +36,7 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
     if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
-        raise ValueError("--where is empty: name what to keep, or all samples with --where true")
+        raise ValueError("--where is empty: name what to keep, or all samples with --where True")
     if isinstance(scores := given.get("scores"), Iterable):
         given["scores"] = tuple(part.strip() for text in scores for part in _parts(text) if part.strip())
     if path is not None:
