@@ -44,7 +44,7 @@ FLOORS = {
 # Floors inside the large rooms, lowest first: folders, and modules that stand beside them. "" is every other module there.
 ROOMS = {
     "wdsflow.filtering": (
-        "where",
+        "predicates",
         "recipe",
         "samples",
         "run_folder",

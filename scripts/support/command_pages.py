@@ -11,7 +11,7 @@ from typing import Any
 
 from wdsflow.cli.main import COMMANDS, main
 from wdsflow.filtering.recipe.recipe_file import schema
-from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.predicates.sample_facts import FACTS
 from wdsflow.stages.scores.base import TIERS
 from wdsflow.stages.scores.score_catalog import SCORES
 

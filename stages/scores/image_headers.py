@@ -33,7 +33,7 @@ def aspect_ratio(header: ImageHeader) -> float:
 
 
 class Bytes(ImageScore, name="bytes", tier="header", unit="bytes", low=0):
-    """Size of the encoded image in bytes; in a predicate, sizes may be written as 120KiB or 1.5GB.
+    """Size of the encoded image in bytes; in a predicate, sizes are written as 120 * KiB or 1.5 * GB.
 
     From 0 on. Source: the tar's header; Data-Juicer's image_sizes (whose kb is a KiB here).
     """

@@ -21,7 +21,7 @@ from tests.filtering.shards import picture, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.cli import scores
 from wdsflow.cli.main import main
-from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.predicates.sample_facts import FACTS
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import install_extras
 
@@ -175,18 +175,18 @@ def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
     [
         (("filter",), "no shards given"),
         (("filter", "x.tar"), "no output folder given: name one with -o"),
-        (("filter", "nothing-*.tar", "-o", "out", "--where", "true"), "no shards match"),
+        (("filter", "nothing-*.tar", "-o", "out", "--where", "True"), "no shards match"),
         (("filter", "{in}", "-o", "out", "--where", "minside > 3"), "did you mean min_side?"),
-        (("filter", "{in}", "-o", "out", "--where", "true", "--memory", "1MiB"), "too little memory"),
-        (("filter", "{in}", "-o", "out", "--where", "true", "--memory", "4G"), "two meanings"),
+        (("filter", "{in}", "-o", "out", "--where", "True", "--memory", "1MiB"), "too little memory"),
+        (("filter", "{in}", "-o", "out", "--where", "True", "--memory", "4G"), "two meanings"),
         (
-            ("filter", "{in}", "-o", "out", "--where", "true", "--shard-index", "3", "--shard-count", "3"),
+            ("filter", "{in}", "-o", "out", "--where", "True", "--shard-index", "3", "--shard-count", "3"),
             "slice 3 of 3 does not exist",
         ),
-        (("filter", "{in}", "-o", "out", "--where", "true", "--shard-count", "3", "--restart"), "other slices"),
+        (("filter", "{in}", "-o", "out", "--where", "True", "--shard-count", "3", "--restart"), "other slices"),
         (("measure", "{in}", "-o", "out"), "no scores given"),
         (("cut", "{in}", "-o", "out"), "no ledger given"),
-        (("cut", "{in}", "-o", "out", "--ledger", "none", "--where", "true"), "none has no ledgers"),
+        (("cut", "{in}", "-o", "out", "--ledger", "none", "--where", "True"), "none has no ledgers"),
     ],
 )
 def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, capsys, words, message):

@@ -83,7 +83,7 @@ def test_a_place_that_no_sample_has_is_refused_with_the_one_that_has_captions(tm
         (LATE, Recipe(where=WORDS, caption="json:description"), 9),
         (LATE, Recipe(where=WORDS, caption="txt|json:description"), 10),
         (JSON, Recipe(where="width > 1"), 8),  # the default place, and nobody looks there
-        (JSON, Recipe(where="caption_words is null or caption_words > 2"), 8),
+        (JSON, Recipe(where="caption_words is None or caption_words > 2"), 8),
         (JSON, Recipe(where='caption_words(caption="json:description") > 2'), 8),
         (JSON, Recipe(where="has('caption')", stages=(Rename({"caption": "txt;json"}),), caption="caption"), 8),
         ([[("1.txt", b"\xff")]], Recipe(where=WORDS), 0),  # there, but not readable: that is the sample's fault

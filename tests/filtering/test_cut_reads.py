@@ -8,14 +8,14 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.expressions.errors import ExpressionError
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import MissingScore
+from wdsflow.filtering.predicates.catalog import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
-from wdsflow.filtering.where.predicate import with_columns
-from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.filtering.where.values import Call
 from wdsflow.stages import Rename
 
 HERE = RunOptions(jobs=0)
@@ -99,13 +99,17 @@ def test_a_bare_name_is_the_only_column_of_that_name(tmp_path: Path, monkeypatch
 
 
 def test_a_name_is_found_anywhere_in_a_predicate():
-    there = [Call("blur", (("image", "png"),)), Call("near_duplicate", (("distance", 8),)), Call("width")]
-    where = "not any(blur > 1) or width in (1, 2) or blur is null or mean(-blur + 1) between 2 and 3"
+    there = [
+        ScoreCall("blur", (("image", "png"),)),
+        ScoreCall("near_duplicate", (("distance", 8),)),
+        ScoreCall("width"),
+    ]
+    where = "not any(blur > 1) or width in (1, 2) or blur is None or 2 <= mean(-blur + 1) <= 3"
     assert with_columns(where, there).count('blur(image="png")') == 3
     assert with_columns("near_duplicate", there) == "near_duplicate"  # any distance can be had from what was gathered
     assert with_columns("blur(image='jpg') > 1", there) == "blur(image='jpg') > 1"
-    with pytest.raises(WhereError, match="2 columns of the name blur"):
-        with_columns("blur > 1", [*there, Call("blur", (("image", "jpg"),))])
+    with pytest.raises(ExpressionError, match="2 columns of the name blur"):
+        with_columns("blur > 1", [*there, ScoreCall("blur", (("image", "jpg"),))])
 
 
 NAMES = [
@@ -144,7 +148,7 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
 def test_a_value_in_json_that_some_samples_have_or_that_may_be_null_is_not_refused(tmp_path: Path):
     tree = [{}, {}, {"late": 2}]
     write_tar(tmp_path / "0.tar", [(f"{number}.json", json.dumps(each).encode()) for number, each in enumerate(tree)])
-    for where, kept in (("json_number('late') > 1", 1), ("json_number('none') is null", 3)):
+    for where, kept in (("json_number('late') > 1", 1), ("json_number('none') is None", 3)):
         report = filter_shards(str(tmp_path / "0.tar"), tmp_path / str(kept), Recipe(where=where), HERE)
         assert report.total("kept") == kept
 
@@ -154,7 +158,7 @@ def test_a_cut_computes_a_name_in_json_where_the_ledger_has_another_one(tmp_path
     measure_shards(source, tmp_path / "scored", Recipe(scores=("json_number('n')",)), HERE)
 
     report = cut_shards(
-        source, tmp_path / "out", tmp_path / "scored", Recipe(where="json_text('nothing') is null"), HERE
+        source, tmp_path / "out", tmp_path / "scored", Recipe(where="json_text('nothing') is None"), HERE
     )
 
     assert not report.failures

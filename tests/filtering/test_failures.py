@@ -9,7 +9,7 @@ import pytest
 
 from wdsflow.filtering.deciding.program import failed, guarded
 from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
-from wdsflow.filtering.where.values import Unknown
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores import ScoreError
 

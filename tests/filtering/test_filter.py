@@ -15,12 +15,12 @@ import pytest
 
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
+from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
-from wdsflow.filtering.where.tokens import WhereError
 from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
@@ -397,7 +397,7 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     assert (report.total("kept"), report.merged("quarantined")) == (1, {"no-caption": 2})
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
     assert report.merged("failed") == {"caption_words: no-caption": 2}
-    cut = Recipe(where="not duplicate(among='kept') and (caption_words is null or caption_words < 9)")
+    cut = Recipe(where="not duplicate(among='kept') and (caption_words is None or caption_words < 9)")
     again = cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", cut, HERE)
     assert again.merged("dropped") == {'not duplicate(among="kept")': 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
@@ -427,7 +427,7 @@ def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
 
 def test_a_wrong_predicate_is_told_before_anything_is_written(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
-    with pytest.raises(WhereError, match="did you mean min_side"):
+    with pytest.raises(ExpressionError, match="did you mean min_side"):
         filter_shards(source, tmp_path / "out", Recipe(where="minside > 3"), HERE)
     assert not (tmp_path / "out").exists()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
-from wdsflow.filtering.where.known_facts import RankPercent
+from wdsflow.filtering.predicates.sample_facts import RankPercent
 
 SHARDS, SAMPLES = 3, 25
 
@@ -140,7 +140,7 @@ def test_an_older_run_without_shares_is_resumed(samples, tmp_path):
         (("--keep", "blur top 101%"), "is not a share"),
         (("--keep", "blurr top 3%"), "cannot rank by 'blurr': no score is called 'blurr'; did you mean blur?"),
         (("--keep", "caption top 3%"), "cannot rank by 'caption': it is not a number"),
-        (("--keep", "1) is null or (blur top 3%"), "cannot rank by"),
+        (("--keep", "1) is None or (blur top 3%"), "cannot rank by"),
         (("--keep", "caption_count top 3%"), "cannot rank by caption_count: it compares samples itself"),
         (("--where", 'rank_percent("blurr") < 3'), "cannot rank by 'blurr'"),
         (("--recipe", "bad.yaml"), "bad.yaml, line 2: cannot rank by 'blurr'"),

@@ -72,8 +72,8 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "it's $HOME & more", "-o", "a 'b'", *LARGE), 0, ["wdsflow validate 'a '\"'\"'b'\"'\"''"]),
         (("measure", "in", "-o", "out", "--scores", "blur"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
         (("measure", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
-        (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where true"]),
-        ((*CUT,), 2, ["--where true"]),
+        (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where True"]),
+        ((*CUT,), 2, ["--where True"]),
         ((*CUT, "--where", "blur > 1"), 2, ["-o scored --scores blur", "--where 'blur > 1'"]),
         ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
         # Little was kept.

@@ -188,7 +188,7 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
 
 def test_options_that_mean_nothing_are_refused(tmp_path):
     source = write_shards(tmp_path / "in", 1, 2)
-    alone = run("filter", source, "-o", tmp_path / "out", "--where", "true", "--quality", "80")
+    alone = run("filter", source, "-o", tmp_path / "out", "--where", "True", "--quality", "80")
     assert alone.status == 2
     assert "add --resize 512" in alone.err
     unknown = run("filter", source, "-o", tmp_path / "out", "--resize", "keep_ratio:80")
@@ -209,7 +209,7 @@ def test_an_image_that_is_left_out_in_the_end_is_not_counted(tmp_path):
     image, cut = encoded(photo(300, 200), "JPEG"), encoded(photo(500, 400), "JPEG")[:-900]
     twins: list[Entry] = [("a.jpg", image), ("b.jpg", cut), ("a.jpg", image), ("c.0.jpg", image), ("c.1.jpg", cut)]
     write_tar(tmp_path / "in" / "0.tar", twins)
-    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "true")
+    done = run("filter", tmp_path / "in", "-o", tmp_path / "out", "--resize", "100", "--where", "True")
     assert "1  images made smaller" in done.out
     rows = pq.read_table(tmp_path / "out" / ".wdsflow" / "ledger" / "0.parquet").to_pylist()
     assert [(row["error"], row["resized"] is None) for row in rows] == [

@@ -30,7 +30,7 @@ IMAGES = [picture(20, 24), picture(20, 24, 1), picture(48, 40, 2), picture(20, 2
 CAPTIONS = [None, b"", b"a", b" A ", b"two words", b"Two  words", b"a b c d e", b"\xff"]
 TREES = [None, b"{}", b'{"n": 1}', b'{"n": 2.5, "t": "a"}', b'{"n": 9007199254740993}', b'{"n": null}', b"{"]
 CONDITIONS = [
-    *("width >= 30", "min_side < 24", "caption_words >= 2", "caption_length > 1", "caption_words is null", "blur > 5"),
+    *("width >= 30", "min_side < 24", "caption_words >= 2", "caption_length > 1", "caption_words is None", "blur > 5"),
     *("duplicate", 'duplicate(among="kept")', "near_duplicate", "near_duplicate(distance=0)", "caption_count > 1"),
     *("near_duplicate(among='kept', distance=6)", "caption_count(among='kept') == 1", "any(caption_words > 1)"),
     *("has('json')", "json_number('n') > 1", "json_number('n') == 9007199254740992", "json_text('t') == 'a'"),

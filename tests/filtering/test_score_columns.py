@@ -6,15 +6,16 @@ import random
 import numpy as np
 import pytest
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.score_column import ScoreColumn, _condition
 from wdsflow.filtering.ledger.ledger import _shown
-from wdsflow.filtering.where.values import Call, Unknown
+from wdsflow.filtering.predicates.values import Unknown
 
 
 def column(values, samples=None, **more):
     numbers = np.sort(np.array(values, float))
     return ScoreColumn(
-        Call("blur"), "number", samples=samples or len(values), numbers=numbers, eligible=numbers, **more
+        ScoreCall("blur"), "number", samples=samples or len(values), numbers=numbers, eligible=numbers, **more
     )
 
 
@@ -99,7 +100,7 @@ def test_equal_values_keep_thresholds_away_from_a_share(values, share, threshold
 
 
 def test_samples_with_a_value_are_those_without_a_reason():
-    found = ScoreColumn(Call("blur"), "number", samples=20, unreadable=3, missing=4)
+    found = ScoreColumn(ScoreCall("blur"), "number", samples=20, unreadable=3, missing=4)
     found.failed.update({"truncated": 2, "no-image": 1})
     assert found.known == 10
     assert found.predicate(2.50) == "blur > 2.5"

@@ -10,7 +10,7 @@ import pytest
 from tests.filtering.commands import pasted, run
 from tests.filtering.shards import SIDES, picture, write_shards
 from tests.shards.archives import write_tar
-from wdsflow.filtering.where.known_facts import FACTS
+from wdsflow.filtering.predicates.sample_facts import FACTS
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 KEEPS = re.compile(r"^  ([<>]) (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)

@@ -23,11 +23,11 @@ YAML = [
     "stages: [{clean_text: {max_bytes: many}}]", "stages: [{clean_text: {on_empty: never}}]", "stages: [{clean_text: {fallback: cp99}}]",
     "stages: [{sample: {rate: 2}}]", "stages: [{sample: {rate: 0.5, seed: 1}}]", "stages: [{json_text: {json_text_key: [a, b], json_text_key_probs: [0.5, 1]}}]",
     "stages: [{json_text: {json_text_key: a, target: TXT}}]", "stages: [{json_text: {json_text_key: a, on_error: drop}}, has_fields]", "stages: [5]", "stages: [select]", "stages: [unbatch]",
-    "stages: [{drop: {fields: a}, sample: {rate: 1}}]", "a: &a [*a]\nwhere: 'true'", "where: >\n  width > 1\n  and heigth > 2\nscores: []\n",
+    "stages: [{drop: {fields: a}, sample: {rate: 1}}]", "a: &a [*a]\nwhere: 'True'", "where: >\n  width > 1\n  and heigth > 2\nscores: []\n",
 ]  # fmt: skip
 OTHERS = {
-    "a.toml": ['where = "min_side >= 200"\nscores = ["blur"]', 'where = "min_side >="', '[stages]\nx = 1', 'where = "true"\nwheer = "x"'],
-    "a.json": ["{", "", '{"where": "true"}', '{"kind": "filter", "recipe": {"where": "width > 1"}}', "[]", '{"recipe": 5}', '{"hash_images": true}'],
+    "a.toml": ['where = "min_side >= 200"\nscores = ["blur"]', 'where = "min_side >="', '[stages]\nx = 1', 'where = "True"\nwheer = "x"'],
+    "a.json": ["{", "", '{"where": "True"}', '{"kind": "filter", "recipe": {"where": "width > 1"}}', "[]", '{"recipe": 5}', '{"hash_images": true}'],
 }  # fmt: skip
 FLAGS: list[dict[str, object]] = [
     {}, {"where": "width > 1"}, {"where": " "}, {"where": None}, {"scores": ["blur, phash", "clip_similarity(image='a,b'),,width"]},

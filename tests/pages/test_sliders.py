@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.studio import (
@@ -24,19 +25,20 @@ from wdsflow.filtering.page.studio import (
     take_apart,
     twins_of,
 )
-from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.values import PENDING, Call, Unknown
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text
 
-BLUR, WIDTH, FORMAT, DUPLICATE = Call("blur"), Call("width"), Call("format"), Call("duplicate")
+BLUR, WIDTH, FORMAT, DUPLICATE = ScoreCall("blur"), ScoreCall("width"), ScoreCall("format"), ScoreCall("duplicate")
 NONE = PredicateParts({}, {}, ())
+NOT_COMPUTED = object()
 
 
-def rows_with(call: Call, values: list[Any]) -> list[Row]:
+def rows_with(call: ScoreCall, values: list[Any]) -> list[Row]:
     rows = [Row(number, f"{number:03}", 0, 0) for number in range(len(values))]
     for row, value in zip(rows, values, strict=True):
-        if value is not PENDING:
+        if value is not NOT_COMPUTED:
             row.values[call] = value
     return rows
 
@@ -76,10 +78,10 @@ def test_thresholds_of_single_scores_become_ends_of_sliders_and_other_terms_stay
     [
         ("duplicate", (DUPLICATE, (True,))),
         ("not duplicate", (DUPLICATE, (False,))),
-        ("duplicate == true", (DUPLICATE, (True,))),
-        ("duplicate == false", (DUPLICATE, (False,))),
-        ("duplicate != true", (DUPLICATE, (False,))),
-        ("duplicate != false", (DUPLICATE, (True,))),
+        ("duplicate == True", (DUPLICATE, (True,))),
+        ("duplicate == False", (DUPLICATE, (False,))),
+        ("duplicate != True", (DUPLICATE, (False,))),
+        ("duplicate != False", (DUPLICATE, (True,))),
         ("format == 'jpeg'", (FORMAT, ("jpeg",))),
         ("'png' == format", (FORMAT, ("png",))),
         ("format in ('jpeg', 'png')", (FORMAT, ("jpeg", "png"))),
@@ -167,7 +169,7 @@ def script_of(values: list[Any], start: PredicateParts = NONE, *, keeps: bool = 
 
 def test_a_slider_has_a_code_for_each_sample_the_ends_of_several_values_and_why_there_is_none():
     start = PredicateParts({BLUR: Limit(2.5, strict=True)}, {}, ())
-    values = [2, 2.5, Unknown("x"), PENDING, [1, 4], [], [1, Unknown("x")], math.nan, True, 4]
+    values = [2, 2.5, Unknown("x"), NOT_COMPUTED, [1, 4], [], [1, Unknown("x")], math.nan, True, 4]
     found = script_of(values, start)
     assert found["name"] == "blur"
     assert found["edges"] == ["1", "2", "2.5", "4"]
@@ -191,7 +193,7 @@ def test_the_high_codes_are_left_out_if_they_are_those_of_the_low_ones():
 
 
 def test_a_score_without_a_finite_value_has_no_slider():
-    assert script_of([Unknown("x"), PENDING, math.inf, []]) is None
+    assert script_of([Unknown("x"), NOT_COMPUTED, math.inf, []]) is None
     assert script_of([]) is None
 
 
@@ -218,7 +220,7 @@ def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
 
 def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown():
     terms = parse("blur > 5 and width > 5", all_scores()).terms
-    values: list[dict[Call, Any]] = [
+    values: list[dict[ScoreCall, Any]] = [
         {BLUR: 9, WIDTH: 9},
         {BLUR: 1},
         {WIDTH: 1, BLUR: Unknown("x")},
@@ -234,7 +236,18 @@ def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown()
 
 
 def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_which_a_sample_has():
-    values = ["jpeg", "png", "jpeg", Unknown("x"), PENDING, ["png", "gif"], "a\nb", [], [Unknown("x"), "jpeg"], "jpeg"]
+    values = [
+        "jpeg",
+        "png",
+        "jpeg",
+        Unknown("x"),
+        NOT_COMPUTED,
+        ["png", "gif"],
+        "a\nb",
+        [],
+        [Unknown("x"), "jpeg"],
+        "jpeg",
+    ]
     found = choice(rows_with(FORMAT, values), FORMAT, ["webp", "png"])
     assert found is not None
     assert found.shown == [("jpeg", 4), ("png", 2), ("gif", 1), ("webp", 0)]
@@ -273,11 +286,11 @@ def test_more_than_256_sets_of_values_take_two_bytes_each():
     assert np.frombuffer(base64.b64decode(many.for_script()["codes"]), np.uint16).tolist() == list(range(257))
 
 
-def test_truth_values_are_written_in_lower_case():
+def test_truth_values_are_written_as_in_predicates():
     found = choice(rows_with(DUPLICATE, [True, False, False]), DUPLICATE, [False])
     assert found is not None
-    assert found.shown == [("false", 2), ("true", 1)]
-    assert found.for_script()["literals"] == ["false", "true"]
+    assert found.shown == [("False", 2), ("True", 1)]
+    assert found.for_script()["literals"] == ["False", "True"]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +306,7 @@ def test_truth_values_are_written_in_lower_case():
 )
 def test_samples_at_the_ends_and_around_a_cut_are_shown(low, high, shown):
     start = PredicateParts({BLUR: low} if low else {}, {BLUR: high} if high else {}, ())
-    found = slider(rows_with(BLUR, [*range(100), PENDING]), BLUR, start, scores=1, unknown_keeps=False)
+    found = slider(rows_with(BLUR, [*range(100), NOT_COMPUTED]), BLUR, start, scores=1, unknown_keeps=False)
     assert found is not None
     assert near_samples(found, start, len(shown)) == shown
     assert near_samples(found, start, 1000) == list(range(100))

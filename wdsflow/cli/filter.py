@@ -71,8 +71,8 @@ def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, *, allow_pipe:
     if printing.explain:
         from wdsflow.filtering.pilot_run import explain_plan
 
-        shards, _ = places.named()
-        print(explain_plan(shards, recipe, allow_pipe=allow_pipe))
+        shards, out = places.named()
+        print(explain_plan(shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe))
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 

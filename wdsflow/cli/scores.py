@@ -59,9 +59,9 @@ def scores(_: Typed, options: ScoresOptions) -> None:
 
 
 def _values(folder: Path, names: list[str]) -> None:
+    from wdsflow.expressions.errors import nearest
     from wdsflow.filtering.deciding.score_column import LedgerScores
     from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
-    from wdsflow.filtering.where.tokens import nearest
 
     again = Typed.spell("scores", ledger=folder)
     try:
@@ -84,7 +84,7 @@ def _values(folder: Path, names: list[str]) -> None:
 
 
 def _catalog(name: str | None) -> None:
-    from wdsflow.filtering.where.known_facts import FACTS
+    from wdsflow.filtering.predicates.sample_facts import FACTS
     from wdsflow.stages.scores.score_catalog import all_scores
 
     try:
@@ -93,7 +93,7 @@ def _catalog(name: str | None) -> None:
         fail(str(error))
     if name is not None:
         if name not in known:
-            from wdsflow.filtering.where.tokens import nearest
+            from wdsflow.expressions.errors import nearest
 
             close = nearest(name, known)
             hint = f"did you mean {close}? wdsflow scores {close}" if close else "wdsflow scores"

@@ -2,7 +2,7 @@
 
 import difflib
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from wdsflow.text.shell import escape
 
@@ -63,6 +63,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower_case = {word.lower(): word for word in sorted(known)}
     matches = difflib.get_close_matches(name.lower()[:80], by_lower_case, n=1, cutoff=0.6)
     return by_lower_case[matches[0]] if matches else ""
+
+
+def instead_of(name: str, known: Sequence[str]) -> str:
+    """Return the hint about an unknown name: the nearest known one, or all of them."""
+    close = nearest(name, known)
+    return f"did you mean {close}?" if close else f"use one of {', '.join(known)}"
 
 
 def _shown(text: str) -> str:

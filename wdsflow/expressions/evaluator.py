@@ -12,6 +12,7 @@ from .score_call import ScoreCall
 from .session import TABLE, Session
 from .sql import SQL_TYPES, SqlWriter, quoted_name
 from .steps import terms_by_cost
+from .tree import Operation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,11 +111,40 @@ class Evaluator:
         for number, call in enumerate(layout.lacks):
             parts = [part for term in self.terms if (part := writer.lacks(term.node, call)) is not None]
             results.append(f"{' OR '.join(f'({part})' for part in parts) or 'false'} AS l{number}")
-        cleaned = ["NULL"]
-        for call, column in columns.items():
-            cleaned.append(f"{_cleaned(column, self.expression.kinds[call], call in layout.lists)} AS {column}")
-        table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
-        return f"SELECT {', '.join(results)} FROM (SELECT {', '.join(cleaned)} FROM {table})"
+        return f"SELECT {', '.join(results)} FROM {_source(self.expression, columns, positions, layout.lists)}"
+
+
+def smallest_numbers(
+    expression: Expression, table: ArrowTable, lists: Collection[ScoreCall] = (), *, largest: bool = False
+) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
+    """Return the number that an expression is for each row, and where it is missing.
+
+    Of several images or captions, the smallest or ``largest`` number counts. See ``Evaluator.evaluate``.
+    """
+    (term,) = expression.terms
+    session = Session()
+    positions = {name: f"c{number}" for number, name in enumerate(table.schema.names)}
+    columns = {call: positions[str(call)] for call in expression.scores}
+    writer = SqlWriter(session, columns.__getitem__, lists)
+    number = writer.term(Operation("max" if largest else "min", (term.node,), "number"))
+    found = session.run(f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}", table)
+    values = found["number"]
+    return np.ma.getdata(values).astype(np.float64), np.ma.getmaskarray(values)
+
+
+def _source(
+    expression: Expression,
+    columns: Mapping[ScoreCall, str],
+    positions: Mapping[str, str],
+    lists: Collection[ScoreCall],
+) -> str:
+    """Return the SQL of a table whose columns hold what expressions need."""
+    # A table needs a column, and an expression may use none.
+    cleaned = ["NULL"]
+    for call, column in columns.items():
+        cleaned.append(f"{_cleaned(column, expression.kinds[call], call in lists)} AS {column}")
+    table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
+    return f"(SELECT {', '.join(cleaned)} FROM {table})"
 
 
 class _Layout(NamedTuple):

@@ -67,27 +67,45 @@ def printed_sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> st
 
 
 def ledger_query(
-    expression: Expression, files: str, names: Mapping[ScoreCall, str], several: Collection[ScoreCall] = ()
+    expression: Expression,
+    files: str,
+    names: Mapping[ScoreCall, str],
+    several: Collection[ScoreCall] = (),
+    *,
+    unknown_keeps: bool = False,
 ) -> str:
     """Return the query for the keys of the samples that an expression keeps, for anybody's DuckDB.
 
     Args:
         expression: a condition.
         files: Parquet files, such as ``scored/.wdsflow/ledger/*.parquet``.
-        names: the name of each score's column: see ``column_names``.
-        several: the scores with several values in some sample. These are in the struct ``several``, as lists under the
-            name of the column, and the column is NULL.
+        names: the name of each score's column.
+        several: the scores with several values in some sample. These are in the column ``several``, as JSON: an object
+            with the values by the name of the score. Its own column is then NULL.
+        unknown_keeps: whether samples are kept for which the condition is unknown.
     """
 
     def column(call: ScoreCall) -> str:
         return quoted_name(names[call])
 
     condition = _all_terms(SqlWriter(Literals(), column, several), expression)
+    if unknown_keeps:
+        condition = f"coalesce({condition}, true)"
     source = literal(files)
-    items = [f"coalesce(several.{column(call)}, [{column(call)}]) AS {column(call)}" for call in several]
+    items = [
+        f"coalesce({_items(call, expression.kinds[call])}, [{column(call)}]) AS {column(call)}" for call in several
+    ]
     if items:
         source = f"(SELECT * REPLACE ({', '.join(items)}) FROM {source})"
-    return f"SELECT key FROM {source} WHERE {condition}"
+    # A sample that cannot be read, or that a stage dropped, has no scores.
+    return f"SELECT key FROM {source} WHERE trouble IS NULL AND ({condition})"
+
+
+def _items(call: ScoreCall, kind: str) -> str:
+    """Return the SQL of the values of a score in the column ``several``."""
+    # The pointer of a name in JSON.
+    pointer = "/" + str(call).replace("~", "~0").replace("/", "~1")
+    return f"json_extract(several, {literal(pointer)})::{SQL_TYPES[kind]}[]"
 
 
 def _all_terms(writer: "SqlWriter", expression: Expression) -> str:

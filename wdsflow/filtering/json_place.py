@@ -7,12 +7,11 @@ from dataclasses import fields, replace
 from itertools import islice
 from typing import NamedTuple
 
+from wdsflow.expressions.errors import nearest
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.predicates.sample_facts import InJson, JsonNumber, JsonTextFact
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, recorded
-from wdsflow.filtering.where.known_facts import InJson, JsonNumber, JsonTextFact
-from wdsflow.filtering.where.tokens import nearest
-from wdsflow.filtering.where.tree import Op, calls_of, nodes_of
-from wdsflow.filtering.where.values import Call
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.shard import Shard
@@ -168,13 +167,15 @@ def with_captions(
     return recipe, line
 
 
-def check_places(urls: Sequence[Shard], recipe: Recipe, calls: Collection[Call], *, allow_pipe: bool = False) -> None:
+def check_places(
+    urls: Sequence[Shard], recipe: Recipe, calls: Collection[ScoreCall], *, allow_pipe: bool = False
+) -> None:
     """Check that some sample of tars has the input of a recipe's scores: captions, values in json.
 
     Raises NoCaptions, NoJsonValue.
     """
     program = program_of(recipe)
-    facts = [program.scores[call] for call in calls if call not in _may_be_null(program)]
+    facts = [program.scores[call] for call in calls if call not in _may_be_missing(program)]
     check_captions(
         urls,
         recipe,
@@ -228,10 +229,10 @@ def find_captions(
     return FoundCaptions(place, len(there), len(texts), there[0][:60]) if there else None
 
 
-def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
+def _places(recipe: Recipe, calls: Collection[ScoreCall]) -> list[str]:
     """Return the places of captions that some scores of a recipe use, and a given place if all scores are checked."""
     program = program_of(recipe)
-    tested = _may_be_null(program)
+    tested = _may_be_missing(program)
     used = [
         vars(score)["caption"] or recipe.caption
         for call, score in program.scores.items()
@@ -244,15 +245,9 @@ def _places(recipe: Recipe, calls: Collection[Call]) -> list[str]:
     return [*used, *([recipe.caption] if every and recipe.caption != CAPTIONS else [])]
 
 
-def _may_be_null(program: Program) -> set[Call]:
-    """Return the scores that the predicate tests for null: it handles samples without their input."""
-    tests = (
-        node
-        for term in program.terms
-        for node in nodes_of(term.node)
-        if isinstance(node, Op) and node.name == "is null"
-    )
-    return {call for test in tests for call in calls_of(test)}
+def _may_be_missing(program: Program) -> frozenset[ScoreCall]:
+    """Return the scores that the predicate tests for None: it handles samples without their input."""
+    return program.expression.may_be_missing if program.expression is not None else frozenset()
 
 
 def _has(view: ShardView, place: str | InJson) -> bool:

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Iterable, Iterator
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
+from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.where.predicate_planner import Pilot, explain, pilot_of
-from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
 from wdsflow.shards.scratch import scratch
@@ -16,12 +16,11 @@ from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
 from wdsflow.stages.scores.sample_view import ViewOptions
 
+from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .json_place import with_captions
 from .samples import Gone, Views
 
 SAMPLES, SHARDS = 500, 4
-
-_Values = dict[Call, Value | Unknown]
 
 
 def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
@@ -33,35 +32,41 @@ def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fa
     found = expand(urls, allow_pipe=allow_pipe).urls
     recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
     program = program_of(recipe)
-    if program.plan is None:
+    if program.expression is None:
         raise ValueError('no predicate to explain: give --where "..."')
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     by_model = program.model_calls
-    seconds = dict.fromkeys((call for call in program.plan.where.calls if call not in by_model), 0.0)
-    rows: list[_Values] = []
+    seconds = dict.fromkeys((call for call in program.expression.scores if call not in by_model), 0.0)
+    rows: list[Row] = []
     for url in chosen:
         rows += _rows(url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
     count = max(len(rows), 1)
     costs = {call: cost / count for call, cost in seconds.items()}
-    return pilot_of(program.plan.where, rows, costs, by_model)
+    return pilot_of(program.expression, rows, costs, by_model)
 
 
-def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> str:
-    """Return the plan of a run, with measured costs. Raises ValueError without a predicate."""
+def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, out: str = "kept", allow_pipe: bool = False) -> str:
+    """Return the plan of a run into ``out``, with measured costs. Raises ValueError without a predicate."""
     recipe = canonical_recipe(recipe)
     pilot = measured(urls, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
-    assert program.plan is not None
-    return explain(program.plan, pilot)
+    assert program.decider is not None
+    query = sql_of(
+        program.decider.expression,
+        f"{out}/.wdsflow/ledger/*.parquet",
+        unknown_keeps=recipe.unknown == "keep",
+        several=pilot.several,
+    )
+    return f"{explain(program.decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 
 
 def _rows(
-    url: Shard, program: Program, seconds: dict[Call, float], most: int, *, allow_pipe: bool
-) -> Iterator[_Values]:
+    url: Shard, program: Program, seconds: dict[ScoreCall, float], most: int, *, allow_pipe: bool
+) -> Iterator[Row]:
     recipe = program.recipe
     options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
-    assert program.plan is not None
-    order = sorted(seconds, key=program.plan.rank.__getitem__)
+    assert program.decider is not None
+    order = [call for step in program.decider.steps for call in step.scores if call in seconds]
     with scratch("run") as folder, seekable(url, folder, allow_pipe=allow_pipe) as (source, _):
         samples = Samples(source, contents=True)
         views = Views(samples, options, url, recipe.stages)
@@ -72,7 +77,7 @@ def _rows(
                 view = views.view(sample)
             except Gone:
                 continue
-            values: _Values = {}
+            row = Row(sample.number, sample.key, sample.start, sample.end)
             for call in order:
                 score = program.scores[call]
                 begun = time.perf_counter()
@@ -82,9 +87,9 @@ def _rows(
                 elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    values[call] = guarded(in_plain(score, score.score), view)
+                    row.values[call] = guarded(in_plain(score, score.score), view)
                 seconds[call] += time.perf_counter() - begun
-            yield values
+            yield row
             most -= 1
             if most <= 0:
                 return

@@ -12,6 +12,7 @@ from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
@@ -19,7 +20,6 @@ from wdsflow.filtering.ledger.ledger_row import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
-from wdsflow.filtering.where.values import Call
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
 from wdsflow.models.processes import ModelProcesses, models_at
@@ -269,7 +269,7 @@ class Pass:
                     report_shard(result)
             _note(guard.rest(), record)
 
-    def _lacking(self, todo: Sequence[tuple[int, Shard, str]]) -> set[Call]:
+    def _lacking(self, todo: Sequence[tuple[int, Shard, str]]) -> set[ScoreCall]:
         """Return the scores that the ledgers of some shards lack."""
         there = (set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo)
         common = set[str].intersection(*there)

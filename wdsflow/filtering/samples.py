@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from wdsflow.filtering.where.values import Value
+from wdsflow.filtering.predicates.values import Value
 from wdsflow.images.header import ImageHeader
 from wdsflow.images.image_header import read_header
 from wdsflow.pieces.pieces import member, moved

@@ -182,7 +182,7 @@ def _about_json(error: Any, typed: Typed) -> Iterator[str]:
     yield from _nearest_json(error, typed)
     if not error.every and isinstance(where := typed.given.get("where"), str):
         call = f"{error.score.name}({error.score.path!r})"
-        yield f"if others have it, drop those without: {typed.again(where=f'{call} is not null and ({where})')}"
+        yield f"if others have it, drop those without: {typed.again(where=f'{call} is not None and ({where})')}"
 
 
 def _nearest_json(error: Any, typed: Typed) -> Iterator[str]:

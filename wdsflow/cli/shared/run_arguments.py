@@ -130,7 +130,7 @@ def need_predicate(asked: "Recipe") -> None:
     if not (asked.where or asked.keep or asked.near or asked.stages or asked.resize):
         raise Misuse(
             'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
-            where="true",
+            where="True",
         )
 
 

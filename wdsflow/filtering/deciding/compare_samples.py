@@ -7,12 +7,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
+from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout
-from wdsflow.filtering.where.predicate import gathers_like
-from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.memory.batching.attempt import describe
 from wdsflow.shards.atomic import scratch_folder, write_file
 from wdsflow.stages.scores.base import DatasetScore
@@ -20,6 +21,7 @@ from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 from .outcomes import MOST, BrokenRunError, BrokenScoreError, is_fault
 from .program import RAISED, Program, guarded, is_ours, plain_value
+from .row_values import NO_RESULT, missing_value, numbers
 
 Stored: TypeAlias = Value | dict[str, str]  # a dict is an Unknown
 
@@ -48,15 +50,15 @@ def resolve(
 
 
 def _records(
-    program: Program, call: Call, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
+    program: Program, call: ScoreCall, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
 ) -> Iterator[tuple[int, int, bytes]]:
     for number, name in shards:
         rows, _ = read_ledger(scored.ledger(name))
         _forget_resolved(program, rows)
         if call in program.kept_calls:
             _add(program, rows, target, name, _of_all(program))
-        for row in rows:
-            if isinstance(row.values.get(call), Unknown) or not program.is_compared(row, call):
+        for row in program.compared(rows, call):
+            if isinstance(row.values.get(call), Unknown):
                 continue
             if call not in row.gathered:
                 path = scored.ledger(name)
@@ -73,18 +75,19 @@ def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: st
     """Add the values of ``resolve``; samples that were not part of it are not compared."""
     _forget_resolved(program, rows)
     _add(program, rows, layout, name, _of_all(program))
-    apart = {call: [row for row in rows if not program.is_compared(row, call)] for call in program.kept_calls}
-    _add(program, rows, layout, name, [*apart])
-    for call, others in apart.items():
-        for row in others:
-            row.values.setdefault(call, NOT_COMPARED)
+    compared = {call: {row.number for row in program.compared(rows, call)} for call in program.kept_calls}
+    _add(program, rows, layout, name, [*compared])
+    for call, members in compared.items():
+        for row in rows:
+            if row.number not in members:
+                row.values.setdefault(call, NOT_COMPARED)
 
 
-def _of_all(program: Program) -> list[Call]:
+def _of_all(program: Program) -> list[ScoreCall]:
     return [call for call in program.dataset_calls if call not in program.kept_calls]
 
 
-def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[Call]) -> None:
+def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[ScoreCall]) -> None:
     for call in calls:
         try:
             found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
@@ -97,7 +100,7 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
                 row.values[call] = _from_json(score, found[str(row.number)], row, program.recipe)
 
 
-def _resolved(layout: Layout, program: Program, name: str, call: Call) -> Path:
+def _resolved(layout: Layout, program: Program, name: str, call: ScoreCall) -> Path:
     return layout.resolved(name, program.dataset_calls.index(call))
 
 
@@ -110,11 +113,7 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
     for call, number in program.ranks.items():
         for row in rows:
             row.values.pop(call, None)
-            record = None if row.trouble else number.record(row.values, row.key)
-            if isinstance(record, Unknown):
-                row.values[call] = record
-            elif record is not None:
-                row.gathered[call] = record
+        _rank_records([row for row in rows if not row.trouble], call, number)
     for call in program.gathered_calls:
         alike = [other for other in known if other != call and gathers_like(call, other)]
         for row in rows:
@@ -129,8 +128,24 @@ def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
                 row.values.pop(call, None)
 
 
+def _rank_records(rows: Sequence[Row], call: ScoreCall, number: RankedNumber) -> None:
+    """Set the bytes by which samples are ranked, or why they have no rank; nothing while a score is missing."""
+    found, missing = numbers(number.expression, rows, largest=number.score.end == "bottom")
+    for place, row in enumerate(rows):
+        if not missing[place]:
+            row.gathered[call] = number.score.record(float(found[place]), row.key)
+        elif all(each in row.values for each in number.calls):
+            causes = (missing_value(row.values[each]) for each in number.calls if _is_missing(row.values[each]))
+            row.values[call] = next(causes, Unknown(NO_RESULT, f"{number.expression} has no result"))
+
+
+def _is_missing(value: Value | Unknown) -> bool:
+    items = value if isinstance(value, list) else [value]
+    return not items or any(item is None or isinstance(item, Unknown) for item in items)
+
+
 def _as_json(
-    call: Call, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
+    call: ScoreCall, score: DatasetScore, found: Iterable[tuple[int, int, Value]]
 ) -> Iterator[tuple[int, int, Stored]]:
     """Yield (shard, sample, value) from ``resolve``; a refused value becomes {"slug": ..., "detail": ...}.
 

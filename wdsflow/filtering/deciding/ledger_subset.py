@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_scored
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
@@ -22,11 +23,10 @@ from wdsflow.filtering.ledger.ledger_row import (
     read_about,
     same_shard,
 )
+from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.predicate import gathers_like, with_columns
-from wdsflow.filtering.where.values import Call
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
@@ -104,7 +104,7 @@ class ShardLedger:
     def _record(self) -> ShardRecord:
         return ShardRecord(0, self.url, self.name, "", input_identity(self.url))
 
-    def _rows(self, record: ShardRecord, calls: Collection[Call] | None = None) -> list[Row]:
+    def _rows(self, record: ShardRecord, calls: Collection[ScoreCall] | None = None) -> list[Row]:
         program = program_of(self.recipe)
         rows = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:
@@ -122,7 +122,7 @@ class LedgerSubset:
 
     Raises:
         LedgerError: the folder has no ledgers, or they lack a score of the predicate (MissingScore).
-        ValueError: the recipe is invalid (WhereError).
+        ValueError: the recipe is invalid (ExpressionError).
     """
 
     def __init__(self, folder: str | os.PathLike[str], recipe: Recipe) -> None:
@@ -219,12 +219,11 @@ class LedgerSubset:
 
 def decide(program: Program, rows: Sequence[Row]) -> None:
     """Set the outcomes of a shard's samples as ``cut`` does. Raises MissingScore."""
-    for row in rows:
-        program.decide(row)
+    program.decide(rows)
     part_twins(rows)
 
 
-def check_scores(program: Program, scored: Layout, names: Sequence[str], *, reads: bool = False) -> list[Call]:
+def check_scores(program: Program, scored: Layout, names: Sequence[str], *, reads: bool = False) -> list[ScoreCall]:
     """Raise MissingScore if the first ledger has no column for a score of the predicate.
 
     ``reads``: the samples are read, so scores of headers and texts may be missing; these are returned.
@@ -237,7 +236,7 @@ def check_scores(program: Program, scored: Layout, names: Sequence[str], *, read
     return lacks
 
 
-def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
+def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
     """Return the scores of a predicate that have no column, and no data to compare samples."""
     return [
         call
@@ -246,7 +245,7 @@ def _lacking(program: Program, there: Collection[Call]) -> list[Call]:
     ]
 
 
-def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None:
+def _calls_there(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str] | None:
     """Return the scores of the first ledger, None if there is none."""
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
     return calls_of(read_about(path)) if path is not None else None
@@ -255,7 +254,7 @@ def _calls_there(scored: Layout, names: Iterable[str]) -> dict[Call, str] | None
 def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
     """Return the recipe with the stages, fields and precision of the scores, and their full names.
 
-    Raises LedgerError; WhereError if the name of a score matches several columns.
+    Raises LedgerError; ExpressionError if the name of a score matches several columns.
     """
     if not scored.has_ledgers:
         raise no_ledgers(scored.folder)

@@ -5,15 +5,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from typing import NamedTuple
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.samples import ShardView
-from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.processes import Models
@@ -21,7 +21,7 @@ from wdsflow.stages.scores.base import ModelDatasetScore
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 from .outcomes import BrokenScoreGuard
-from .program import Program, guarded, plain_value, without_addresses
+from .program import Program, Seen, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
 
@@ -31,9 +31,8 @@ _Place = tuple[int, Model, object]  # of an item: its sample, model and key
 class _Pending(NamedTuple):
     """A score of a sample that waits for model outputs."""
 
-    row: Row
-    view: ShardView
-    call: Call
+    sample: Seen
+    call: ScoreCall
     requests: Sequence[Request]
 
 
@@ -43,7 +42,7 @@ class _Window:
 
     most: int
     samples: int = 0
-    pending: list[_Pending] = field(default_factory=list)
+    pending: dict[tuple[int, ScoreCall], _Pending] = field(default_factory=dict)  # by sample and score
     items: dict[_Place, object] = field(default_factory=dict)
     outputs: dict[_Place, object] = field(default_factory=dict)
     weight: int = 0  # bytes of the items
@@ -95,14 +94,20 @@ class Modelled(AbstractContextManager["Modelled"]):
         if self._other is not None:
             self._other.shutdown(cancel_futures=True)
 
-    def add(self, row: Row, view: ShardView) -> None:
-        """Add a sample with its scores that need no model; model scores may come later."""
-        if not self._program.wanted(row):
-            return
-        self._window.samples += 1
-        self._prepare(self._window, row, view)
-        if self._window.full:
-            self.turn()
+    def add(self, samples: Sequence[Seen]) -> None:
+        """Add samples with their scores that need no model; model scores may come later."""
+        failed = []
+        for sample in samples:
+            if not self._program.wanted(sample.row):
+                continue
+            self._window.samples += 1
+            if self._request(self._window, sample):
+                failed.append(sample)
+            if self._window.full:
+                self._retry(self._window, failed)
+                failed = []
+                self.turn()
+        self._retry(self._window, failed)
 
     def turn(self) -> None:
         """Request this window, finish the one before, and begin the next. Two turns finish all collected samples."""
@@ -122,20 +127,20 @@ class Modelled(AbstractContextManager["Modelled"]):
         if asked is not None:
             asked.result()
         while window.pending:
-            waiting, window.pending = window.pending, []
-            by_row: dict[int, list[_Pending]] = {}
-            for pending in waiting:
-                by_row.setdefault(pending.row.number, []).append(pending)
-            for together in by_row.values():
-                for pending in together:
-                    self._settle(window, pending)
-                row, view = together[0].row, together[0].view
-                self._program.resume(row, view)
-                self._prepare(window, row, view)
+            waiting, window.pending = window.pending, {}
+            for pending in waiting.values():
+                self._settle(window, pending)
+            samples = {pending.sample.row.number: pending.sample for pending in waiting.values()}
+            self._program.advance(list(samples.values()), self._mark)
+            failed = []
+            for sample in samples.values():
+                if self._request(window, sample):
+                    failed.append(sample)
                 if self._guard.open:
-                    self._guard.check(row)
+                    self._guard.check(sample.row)
                 if window.full:
                     self._run_next(window)
+            self._retry(window, failed)
             if window.pending:
                 self._run_next(window)
 
@@ -161,24 +166,30 @@ class Modelled(AbstractContextManager["Modelled"]):
                 ) from None
             window.outputs.update(zip(places, found, strict=True))
 
-    def _prepare(self, window: _Window, row: Row, view: ShardView) -> None:
-        """Request the next outputs that a sample needs; record failures, which may change these."""
+    def _retry(self, window: _Window, failed: "Sequence[Seen]") -> None:
+        """Request what samples need after a failure, which may have decided them."""
+        while failed:
+            self._program.advance(failed, self._mark)
+            failed = [sample for sample in failed if self._request(window, sample)]
+
+    def _request(self, window: _Window, sample: Seen) -> bool:
+        """Request the next outputs that a sample needs. Return whether some could not be requested."""
+        row, view = sample
         self._mark.set(row.number)
-        while calls := [call for call in self._program.wanted(row) if not _waits(window, row, call)]:
-            failures = 0
-            for call in calls:
-                score = self._program.scores[call]
-                assert isinstance(score, ModelScore)
-                found = guarded(partial(self._requests, window, row, score), view)
-                if isinstance(found, Unknown):
-                    row.values[call] = found
-                    failures += 1
-                else:
-                    window.pending.append(_Pending(row, view, call, found))
-            if not failures:
-                break
-            self._program.resume(row, view)
+        has_failed = False
+        for call in self._program.wanted(row):
+            if (row.number, call) in window.pending:
+                continue
+            score = self._program.scores[call]
+            assert isinstance(score, ModelScore)
+            found = guarded(partial(self._requests, window, row, score), view)
+            if isinstance(found, Unknown):
+                row.values[call] = found
+                has_failed = True
+            else:
+                window.pending[row.number, call] = _Pending(sample, call, found)
         self._mark.set(-1)
+        return has_failed
 
     def _requests(self, window: _Window, row: Row, score: ModelScore, view: ShardView) -> list[Request]:
         requests = score.requests(view)
@@ -192,7 +203,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         return requests
 
     def _settle(self, window: _Window, pending: _Pending) -> None:
-        row, view, call, requests = pending
+        (row, view), call, requests = pending
         score = self._program.scores[call]
         assert isinstance(score, ModelScore)
         there = guarded(lambda _: [window.want(row, request) for request in requests], view)
@@ -200,7 +211,7 @@ class Modelled(AbstractContextManager["Modelled"]):
             row.values[call] = there
             return
         if not all(there):  # the second of two models has not run yet
-            window.pending.append(pending)
+            window.pending[row.number, call] = pending
             return
         outputs = [window.outputs[row.number, request.model, request.key] for request in requests]
         failure = next((output for output in outputs if isinstance(output, Failure)), None)
@@ -219,8 +230,3 @@ class Modelled(AbstractContextManager["Modelled"]):
             row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
         if self._embeddings is not None:
             self._embeddings.keep(row, score, requests, outputs)
-
-
-def _waits(window: _Window, row: Row, call: Call) -> bool:
-    own = takewhile(lambda pending: pending.row is row, reversed(window.pending))  # a sample's requests are consecutive
-    return any(pending.call == call for pending in own)

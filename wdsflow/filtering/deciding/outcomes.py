@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from wdsflow.engines.base import EngineError
+from wdsflow.expressions.expression import Term
+from wdsflow.expressions.score_call import ScoreCall, spelled
 from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, in_utf8
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
-from wdsflow.filtering.where.evaluate_predicate import Term
-from wdsflow.filtering.where.values import Call, Unknown, Value, spelled
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
 
 MOST = 100  # samples
@@ -37,8 +38,8 @@ class BrokenRunError(EngineError):
 class BrokenScoreGuard:
     """Checks the first samples of a shard for which each score is computed."""
 
-    def __init__(self, calls: Iterable[Call]) -> None:
-        self.open: dict[Call, set[int]] = {call: set() for call in calls}
+    def __init__(self, calls: Iterable[ScoreCall]) -> None:
+        self.open: dict[ScoreCall, set[int]] = {call: set() for call in calls}
 
     def check(self, row: Row) -> None:
         """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
@@ -59,9 +60,9 @@ def is_fault(error: Unknown) -> bool:
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
-def always_failing(rows: Sequence[Row], calls: Collection[Call]) -> dict[str, tuple[int, str, str]]:
+def always_failing(rows: Sequence[Row], calls: Collection[ScoreCall]) -> dict[str, tuple[int, str, str]]:
     """Return the scores that failed for all samples, each with count, error and detail."""
-    found: dict[Call, tuple[int, str, str]] = {}
+    found: dict[ScoreCall, tuple[int, str, str]] = {}
     for row in rows:
         for call, value in row.values.items():
             if isinstance(value, Unknown) and is_fault(value) and call in calls:
@@ -159,7 +160,7 @@ def _example(row: Row, about: str) -> tuple[str, str]:
 def _values(row: Row, term: str, terms: Sequence[Term]) -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     found = next((each for each in terms if str(each) == term), None)
-    known = [(call, row.values[call]) for call in (found.calls if found else ()) if call in row.values]
+    known = [(call, row.values[call]) for call in (found.scores if found else ()) if call in row.values]
     return ", ".join(f"{call} is {_shown(value)}" for call, value in known)
 
 

@@ -6,18 +6,20 @@ import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from wdsflow.engines.peer import Mark
+from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
+from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
+from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import CODE, Recipe, canonical, shrinker_of
 from wdsflow.filtering.recipe.recipe_stages import stage_identities
 from wdsflow.filtering.samples import DROPPED, ShardView, way_of
-from wdsflow.filtering.where.evaluate_predicate import Judgement
-from wdsflow.filtering.where.known_facts import RankPercent, score_of
-from wdsflow.filtering.where.predicate import RankedNumber, parse, parse_score, ranked_number
-from wdsflow.filtering.where.predicate_planner import plan
-from wdsflow.filtering.where.values import PENDING, Call, Pending, Unknown, Value
 from wdsflow.memory.batching.attempt import text_of
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.atomic import UNREADABLE
@@ -38,6 +40,9 @@ from wdsflow.stages.scores.model.model_score import BatchScore, Model, ModelScor
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import check_installed
+
+from .decider import Decider, Need
+from .row_values import evaluate
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -144,26 +149,38 @@ def _counts(score: Score, view: View) -> set[int]:
     return found
 
 
+class Seen(NamedTuple):
+    """A sample that is being read."""
+
+    row: Row
+    view: ShardView
+
+
 class Program:
-    """Computes the scores of a recipe, and decides. Raises WhereError for an invalid predicate or score."""
+    """Computes the scores of a recipe, and decides. Raises ExpressionError for an invalid predicate or score."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         parse_size(recipe.image_memory)  # report an invalid size before the first sample
         self.shrinker = shrinker_of(recipe)
         names = all_scores()
-        self._where = parse(recipe.where, names) if recipe.where.strip() else None
+        self.expression = parse(recipe.where, names) if recipe.where.strip() else None
         asked = [parse_score(text, names) for text in recipe.scores]
-        wanted = self._where.calls if self._where else ()
+        wanted = self.expression.scores if self.expression else ()
         self.scores = {call: score_of(call, recipe.precision) for call in dict.fromkeys((*wanted, *asked))}
         # Ranks are computed from other scores: of all samples, or of those that the other terms keep.
-        self.ranks: dict[Call, RankedNumber] = {
+        self.ranks: dict[ScoreCall, RankedNumber] = {
             call: ranked_number(score, names) for call, score in self.scores.items() if isinstance(score, RankPercent)
         }
+        ranked: list[ScoreCall] = []
         for call, number in self.ranks.items():
             self.scores |= {each: score_of(each, recipe.precision) for each in number.calls if each not in self.scores}
             if self.scores[call].settings()["among"] == "all" or call in asked:
                 asked += number.calls
+            else:
+                ranked += number.calls
+        # Computed only for samples that no other term drops.
+        self._ranked = tuple(dict.fromkeys(ranked))
         for score in self.scores.values():
             check_installed(score.name, score.packages, score.needs)
             score.check_files()
@@ -175,28 +192,27 @@ class Program:
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}
-        self.plan = plan(self._where, last=late) if self._where else None
-        self.terms = self.plan.terms if self.plan else ()
-        self.kinds: dict[Call, str] = {call: score.kind for call, score in self.scores.items()}
+        self.decider = Decider(self.expression, self.kept_calls) if self.expression else None
+        self.terms = self.decider.terms if self.decider else ()
+        self._others = self._without_kept()
+        self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
-        mixed = [
-            call
-            for term in self.terms
-            if late.intersection(term.calls)
-            for own in term.calls
-            for call in (own, *(self.ranks[own].calls if own in self.ranks else ()))
-        ]
-        self._mixed_with_late = tuple(call for call in mixed if call not in late)
-        own = self._ways.keys() & {*self._asked, *self._mixed_with_late}
-        self.asks_more = bool(own or self.dataset_calls or recipe.hash_images)  # than the predicate needs
-        ranked = {call for number in self.ranks.values() for call in number.calls}
+        # Than the predicate needs.
+        self.asks_more = bool(self._asked or self._ranked or self.gathered_calls or recipe.hash_images)
+        in_ranks = {call for number in self.ranks.values() for call in number.calls}
         # A cut can compute these as it reads samples: they need no decoding, no model and no other sample.
         self.cheap_calls = frozenset(
             call
             for call, score in self.scores.items()
-            if score.tier in {"header", "text"} and call in self._ways and call not in ranked and not self.kept_calls
+            if score.tier in {"header", "text"} and call in self._ways and call not in in_ranks and not self.kept_calls
         )
-        self._cheap_ways = {call: self._ways[call] for call in self.cheap_calls}
+
+    def _without_kept(self) -> Evaluator | None:
+        """Return the evaluator of the terms without scores that compare kept samples; None if there is no such term."""
+        if self.expression is None:
+            return None
+        others = tuple(term for term in self.terms if self.kept_calls.isdisjoint(term.scores))
+        return Evaluator(replace(self.expression, terms=others)) if others else None
 
     def identities(self) -> dict[str, object]:
         """Return the values that determine the outcome in addition to recipe and shards."""
@@ -215,7 +231,7 @@ class Program:
         """The identities of the scores, as JSON."""
         return json.loads(canonical(self.identities()["scores"]))
 
-    def reads_contents(self, known: Collection[Call] = ()) -> bool:
+    def reads_contents(self, known: Collection[ScoreCall] = ()) -> bool:
         """Return whether whole members are read for the scores that are not known."""
         late = frozenset(self.gathered_calls)
         return self.recipe.hash_images or any(
@@ -238,154 +254,138 @@ class Program:
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
 
-    def score(self, row: Row, view: ShardView) -> None:
-        """Compute the scores that decide a sample, cheap ones first, and stop when it is decided.
+    def start(self, row: Row, view: ShardView) -> None:
+        """Compute the scores that are needed first, while the bytes of the sample are in memory."""
+        if self.decider is not None:
+            self._complete(row, view, self.decider.first_calls)
 
-        Model scores are left open: see ``wanted``. Without ``asks_more`` it is the same as ``resume``.
-        """
-        self.resume(row, view)
-        if row.judgement is None:
-            self._complete(row, view, self._mixed_with_late)
-        dropped = self._is_out(row)
+    def advance(self, samples: "Sequence[Seen]", mark: Mark) -> None:
+        """Decide samples as far as possible without a model: cheap scores first, and none after the decision."""
+        if self.decider is None:
+            return
+        views = {sample.row.number: sample.view for sample in samples}
+
+        def compute(needs: Sequence[Need]) -> None:
+            for row, calls in needs:
+                mark.set(row.number)
+                self._complete(row, views[row.number], calls)
+            mark.set(-1)
+
+        self.decider.advance([sample.row for sample in samples], compute)
+
+    def add_asked(self, row: Row, view: ShardView) -> None:
+        """Compute what is wanted besides the predicate: other scores, and what comparisons need."""
+        is_out = self._is_out(row)
+        if not is_out:
+            self._complete(row, view, self._ranked)
         self._complete(row, view, self._asked)
         for call in self.gathered_calls:
-            if (
-                call in self.model_calls
-                or (dropped and call in self.kept_calls)
-                or call in row.gathered
-                or call in row.values
-            ):
+            if call in self.model_calls or call in row.gathered or call in row.values:
                 continue
-            found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
-            if isinstance(found, bytes):
-                row.gathered[call] = found
-            elif isinstance(found, Unknown):
-                row.values[call] = found
-            else:
-                message = f"gather() returned {described(found)}: it must return bytes"
-                row.values[call] = failed(TypeError(message))
+            if not (is_out and call in self.kept_calls):
+                self._gather(row, view, call)
         if self.recipe.hash_images and row.digest is None:
             hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(hashed, Unknown) else hashed
 
-    def resume(self, row: Row, view: ShardView, *, cheap: bool = False) -> None:
-        """Continue to decide a sample with its known values, as far as possible without a model.
+    def _gather(self, row: Row, view: ShardView, call: ScoreCall) -> None:
+        found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
+        if isinstance(found, bytes):
+            row.gathered[call] = found
+        elif isinstance(found, Unknown):
+            row.values[call] = found
+        else:
+            row.values[call] = failed(TypeError(f"gather() returned {described(found)}: it must return bytes"))
 
-        ``cheap``: only with the scores of headers and texts; nothing is decoded.
-        """
-        if self.plan is None or row.judgement is not None:
-            return
-        known, ways = row.values, self._cheap_ways if cheap else self._ways
-
-        def compute(call: Call) -> Value | Unknown | Pending:
-            if known and call in known:
-                return known[call]
-            way = ways.get(call)
-            if way is None:
-                return PENDING
-            try:
-                return way(view)
-            except RAISED as error:
-                return failed(error)
-
-        judgement, values = self.plan.drive(compute)
-        row.values = {**known, **values} if known else values
-        if judgement.settled:
-            row.judgement = judgement
-
-    def wanted(self, row: Row) -> list[Call]:
+    def wanted(self, row: Row) -> list[ScoreCall]:
         """Return the model scores that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
-        calls: list[Call] = []
-        if self.plan is not None and row.judgement is None:
-            needed = self.plan.next_needed(row.values)
-            if needed in self.model_calls.difference(self.gathered_calls):
-                calls.append(needed)
-            elif self.plan.where.judge(row.values).keep is not False:
-                calls += self._mixed_with_late
+        calls = [call for call in row.lacks if call not in self.gathered_calls] if row.judgement is None else []
+        is_out = self._is_out(row)
+        if self.model_calls.isdisjoint(calls) and not is_out:
+            calls += self._ranked
         calls += self._asked
-        calls += [call for call in self.gathered_calls if call not in self.kept_calls or not self._is_out(row)]
+        calls += [call for call in self.gathered_calls if not (is_out and call in self.kept_calls)]
         open_ = self.model_calls - row.values.keys() - row.gathered.keys()
         return [call for call in dict.fromkeys(calls) if call in open_]
 
     def _is_out(self, row: Row) -> bool:
         """Return whether a sample is dropped or quarantined by what is known, regardless of comparisons."""
         judgement = row.judgement
-        if judgement is None and self.plan is not None:
-            judgement = self.plan.where.judge(row.values)
-        return judgement is not None and self._puts_out(judgement)
+        if judgement is None or judgement.keep:
+            return False
+        return judgement.keep is False or self.recipe.unknown != "keep"
 
     @property
     def models(self) -> tuple[Model, ...]:
         """The models of the scores."""
         return self.models_of(self.scores)
 
-    def models_of(self, calls: Collection[Call]) -> tuple[Model, ...]:
+    def models_of(self, calls: Collection[ScoreCall]) -> tuple[Model, ...]:
         """Return the models of some scores."""
         scores = (score for call, score in self.scores.items() if call in calls and isinstance(score, ModelScore))
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
-    def is_open(self, row: Row) -> bool:
-        """Return whether the plan needs a score of headers and texts that a sample lacks."""
-        if row.trouble or self.plan is None or self.cheap_calls <= row.values.keys():
-            return False
-        return not self.plan.drive(lambda call: row.values.get(call, PENDING))[0].settled
+    def decide(self, rows: Sequence[Row]) -> None:
+        """Set the outcomes of samples by their scores. Raises MissingScore if one of a required score is missing."""
+        readable = [row for row in rows if not row.trouble]
+        if self.decider is not None:
+            self.decider.advance(readable)
+        for row in rows:
+            row.outcome, row.term, row.error, row.detail = "kept", None, None, None
+            if row.trouble.startswith(DROPPED):
+                row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
+            elif row.trouble:
+                row.quarantine(row.trouble, row.about)
+            elif self.decider is not None:
+                self._set_outcome(row)
 
-    def decide(self, row: Row) -> None:
-        """Set the outcome of a sample. Raises LedgerError if a required score is missing."""
-        row.outcome, row.term, row.error, row.detail = "kept", None, None, None
-        if row.trouble.startswith(DROPPED):
-            row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
-            return
-        if row.trouble:
-            row.quarantine(row.trouble, row.about)
-            return
-        if self.plan is None:
-            return
-        judgement = row.judgement or self.plan.settle(row.values)
-        if judgement.keep is None and judgement.unknown is None:
-            missing = self.plan.next_needed(row.values)
-            raise MissingScore(
-                str(missing), f"{missing} was not computed for sample {row.number}, and maybe for others"
-            )
+    def _set_outcome(self, row: Row) -> None:
+        judgement = row.judgement
+        if judgement is None:
+            lacks = row.lacks[0]
+            raise MissingScore(str(lacks), f"{lacks} was not computed for sample {row.number}, and maybe for others")
         if judgement.keep:
             return
-        row.term = str(judgement.term) if judgement.term else None
-        if judgement.keep is False:
+        row.term = str(judgement.term)
+        if judgement.unknown is None:
             row.outcome = "dropped"
             return
-        assert judgement.unknown is not None
         if self.recipe.unknown == "quarantine":
             row.quarantine(judgement.unknown.slug, judgement.unknown.detail)
-        else:
-            row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
-            row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
+            return
+        row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
+        row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
-    def is_compared(self, row: Row, call: Call) -> bool:
-        """Return whether a sample takes part in a comparison: all readable samples, or those that the other terms keep.
+    def compared(self, rows: Sequence[Row], call: ScoreCall) -> list[Row]:
+        """Return the samples that take part in a comparison: all readable samples, or those that the other terms keep.
 
         The other terms are those without scores that compare kept samples; values of scores that compare all samples
         must be known by then.
         """
-        if row.trouble:
-            return False
-        if self.plan is None or call not in self.kept_calls:
-            return True
-        judgement = self.plan.where.judge(row.values)
-        if judgement.settled or self.recipe.unknown == "keep":
-            return not self._puts_out(judgement)
-        own = (term for term in self.terms if self.kept_calls.isdisjoint(term.calls))
-        return all(term.result(row.values) is True for term in own)
+        readable = [row for row in rows if not row.trouble]
+        if self.decider is None or call not in self.kept_calls:
+            return readable
+        self.decider.advance(readable)
+        open_ = [row for row in readable if row.judgement is None]
+        by_others = {row.number for row in open_}
+        if self.recipe.unknown != "keep" and self._others is not None and open_:
+            found = evaluate(self._others, open_, [each for each in self.scores if each not in self.kept_calls])
+            by_others = {row.number for row, keep in zip(open_, found.keep.tolist(), strict=True) if keep}
+        return [
+            row for row in readable if (row.number in by_others if row.judgement is None else not self._is_out(row))
+        ]
 
-    def _puts_out(self, judgement: Judgement) -> bool:
-        """Return whether a sample is dropped or quarantined regardless of comparisons of all samples."""
-        return judgement.keep is False or (judgement.unknown is not None and self.recipe.unknown != "keep")
-
-    def _complete(self, row: Row, view: ShardView, calls: Sequence[Call]) -> None:
+    def _complete(self, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
+        values = row.values
         for call in calls:
-            if call in self._ways and call not in row.values:
-                row.values[call] = guarded(self._ways[call], view)
+            way = self._ways.get(call)
+            if way is not None and call not in values:
+                try:
+                    values[call] = way(view)
+                except RAISED as error:
+                    values[call] = failed(error)
 
 
 @lru_cache(maxsize=4)

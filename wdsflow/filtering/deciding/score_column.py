@@ -5,10 +5,10 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
@@ -19,17 +19,16 @@ from wdsflow.filtering.ledger.ledger_row import (
     part_twins,
     read_about,
 )
+from wdsflow.filtering.predicates.catalog import parse, parse_score
+from wdsflow.filtering.predicates.sample_facts import score_of
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.evaluate_predicate import Run, runner
-from wdsflow.filtering.where.known_facts import score_of
-from wdsflow.filtering.where.predicate import parse, parse_score
-from wdsflow.filtering.where.tree import NameRef, Op
-from wdsflow.filtering.where.values import PENDING, Call, Scalar, Unknown, spelled
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
 
 from .program import program_of
+from .row_values import missing_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
+# A score that a sample did not need.
+_NOT_COMPUTED = Unknown("not-computed")
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
 
 
@@ -66,7 +67,7 @@ class ScoreColumn:
         counts: how often each value occurs; only for truth values and texts, None if there are more than 10,000.
     """
 
-    call: Call
+    call: ScoreCall
     kind: str
     small: bool = False
     samples: int = 0
@@ -76,7 +77,7 @@ class ScoreColumn:
     several: int = 0
     where: str | None = ""
     numbers: "Numbers | None" = None
-    counts: Counter[Scalar] | None = field(default_factory=Counter)
+    counts: Counter[Constant] | None = field(default_factory=Counter)
     eligible: "Numbers | None" = None
     twins: list[tuple[list[str], "Numbers"]] = field(default_factory=list)
 
@@ -176,7 +177,7 @@ class LedgerScores:
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_about(self._path(self.records[0])))
 
-    def named(self, text: str) -> list[Call]:
+    def named(self, text: str) -> list[ScoreCall]:
         """Return the scores of a name, or one with settings. Raises MissingScore."""
         try:
             canonical = str(parse_score(text, all_scores()))
@@ -188,7 +189,7 @@ class LedgerScores:
             raise MissingScore(text, f"{self._layout.folder} has no {text}; it has {', '.join(map(str, self.calls))}")
         return found
 
-    def column(self, call: Call) -> ScoreColumn:
+    def column(self, call: ScoreCall) -> ScoreColumn:
         """Read all values of a score, one shard after the other. Raises LedgerError."""
         column = ScoreColumn(call, self.calls[call], _keeps_small(call))
         parts = [_read(column, self._path(record)) for record in self.records]
@@ -216,7 +217,7 @@ class LedgerScores:
         numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
         left_out = {column.call, *numbers, *program.kept_calls}
         terms = parse(where, all_scores()).terms
-        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.calls))
+        others = " and ".join(str(term) for term in terms if left_out.isdisjoint(term.scores))
         for each in (others, where):
             if each and not program_of(_recipe(each)).kept_calls and self._decides(each, column):
                 return each
@@ -244,13 +245,13 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     numbers = np.full(len(rows), np.nan)
     column.samples += len(rows)
     for place, row in enumerate(rows):
-        value = row.values.get(column.call, PENDING)
-        found = value if column.kind != "number" else _worst(column.call, column.small)(row.values)
+        value = row.values.get(column.call, _NOT_COMPUTED)
+        found = value if column.kind != "number" else _worst(value, small=column.small)
         if row.trouble:
             column.unreadable += 1
             continue
         column.several += isinstance(value, list)
-        if found is PENDING:
+        if found is _NOT_COMPUTED:
             column.missing += 1
         elif isinstance(found, Unknown):
             column.failed[found.slug] += 1
@@ -263,13 +264,17 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     return numbers
 
 
-@lru_cache(maxsize=4)
-def _worst(call: Call, small: bool) -> Run:
-    """Return the function from the values of a sample to the one that a threshold looks at, or Unknown."""
-    return runner(Op("max" if small else "min", (NameRef(call, "number"),), "number"))
+def _worst(value: Value | Unknown, *, small: bool) -> Value | Unknown:
+    """Return the value of a sample that a threshold looks at, or why there is none."""
+    if value is None or (isinstance(value, list) and (not value or None in value)):
+        return missing_value(value)
+    if not isinstance(value, list):
+        return value
+    numbers = [item for item in value if not isinstance(item, str) and item is not None]
+    return max(numbers) if small else min(numbers)
 
 
-def _keeps_small(call: Call) -> bool:
+def _keeps_small(call: ScoreCall) -> bool:
     """Return whether a threshold usually keeps the smaller numbers of a score; False for one that is not known here."""
     try:
         return score_of(call, "fp32").keeps_small
@@ -284,11 +289,11 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     program = program_of(_recipe(column.where or ""))
     rows, _ = read_ledger(path)
     numbers = np.full(len(rows), np.nan)
+    program.decide(rows)
     for place, row in enumerate(rows):
-        program.decide(row)
         if row.outcome == "kept":
-            found = _worst(column.call, column.small)(row.values)
-            if found is PENDING:
+            found = _worst(row.values.get(column.call, _NOT_COMPUTED), small=column.small)
+            if found is _NOT_COMPUTED:
                 raise MissingScore(
                     str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
                 )
@@ -342,7 +347,7 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
     return ""
 
 
-def _condition(call: str, kind: str, values: Sequence[Scalar]) -> str:
+def _condition(call: str, kind: str, values: Sequence[Constant]) -> str:
     numbers = [
         value for value in values if isinstance(value, (int, float)) and kind == "number" and math.isfinite(value)
     ]

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.recipe.recipe import canonical, differences, digest
 from wdsflow.filtering.recipe.recipe_stages import written_stages
 from wdsflow.filtering.run_folder import Layout, ShardRecord
-from wdsflow.filtering.where.values import Call
 from wdsflow.shards.shard_identity import fingerprint
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.base import SampleStage
@@ -54,7 +54,7 @@ class EmbeddingColumn(NamedTuple):
     @staticmethod
     def of(embedded: Embedded) -> "EmbeddingColumn":
         """Return the column of some embeddings."""
-        name = str(Call(f"{embedded.of}_embedding", embedded.settings))
+        name = str(ScoreCall(f"{embedded.of}_embedding", embedded.settings))
         return EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
 
     def about(self) -> EmbeddingAbout:

@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value, spelled
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.shard_names import output_names
 
@@ -84,8 +85,8 @@ class Vectors(Protocol):
 def write_ledger(
     path: Path,
     rows: Sequence[Row],
-    kinds: Mapping[Call, str],
-    gathered: Sequence[Call],
+    kinds: Mapping[ScoreCall, str],
+    gathered: Sequence[ScoreCall],
     about: Mapping[str, Any],
     vectors: Vectors | None = None,
 ) -> None:
@@ -186,7 +187,7 @@ def column_of(name: str) -> str:
     return f"score {name}" if name in RESERVED else name
 
 
-def _cell(value: Value | Unknown, kind: str) -> Scalar | None:
+def _cell(value: Value | Unknown, kind: str) -> Constant | None:
     if value is None or isinstance(value, (Unknown, list)):
         return None
     if kind == "number":
@@ -194,7 +195,7 @@ def _cell(value: Value | Unknown, kind: str) -> Scalar | None:
     return in_utf8(str(value)) if kind == "text" else bool(value)
 
 
-def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] | None:
+def _failed(row: Row, kinds: Mapping[ScoreCall, str]) -> list[dict[str, str | None]] | None:
     there = (call for call in kinds if call in row.values)  # in the order of the columns
     found = ((call, Unknown("null") if (value := row.values[call]) is None else value) for call in there)
     return [
@@ -205,7 +206,7 @@ def _failed(row: Row, kinds: Mapping[Call, str]) -> list[dict[str, str | None]] 
 
 
 def read_ledger(
-    path: Path, only: Sequence[int] | None = None, *, calls: Collection[Call] | None = None
+    path: Path, only: Sequence[int] | None = None, *, calls: Collection[ScoreCall] | None = None
 ) -> tuple[list[Row], About]:
     """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
@@ -242,7 +243,7 @@ def read_ledger(
     return rows, about
 
 
-def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[Call, str]) -> None:
+def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str]) -> None:
     for call in kinds:
         name = str(call)
         column = table[column_of(name)]
@@ -259,7 +260,9 @@ def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Map
                 row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")
 
 
-def read_scored(layout: Layout, name: str, record: ShardRecord, *, calls: Collection[Call] | None = None) -> list[Row]:
+def read_scored(
+    layout: Layout, name: str, record: ShardRecord, *, calls: Collection[ScoreCall] | None = None
+) -> list[Row]:
     """Return the rows of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
 
     ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the

@@ -1,15 +1,16 @@
 """A row of a ledger, and the metadata of the file."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, TypeVar
 
-from wdsflow.filtering.where.values import Call, Scalar, Unknown, Value
+from wdsflow.expressions.score_call import Constant, ScoreCall
+from wdsflow.filtering.predicates.values import Unknown, Value
 
 if TYPE_CHECKING:
+    from wdsflow.expressions.expression import Term
     from wdsflow.filtering.run_folder import ShardRecord
-    from wdsflow.filtering.where.evaluate_predicate import Judgement
 
 T = TypeVar("T", str, str | None)
 
@@ -21,6 +22,18 @@ Outcome = Literal["kept", "dropped", "quarantined"]
 def in_utf8(text: T) -> T:
     """Return text that UTF-8 can encode."""
     return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+class Judgement(NamedTuple):
+    """What a predicate says of a sample.
+
+    ``keep`` is True, False, or None if it will never be known: ``unknown`` says why. ``term`` is the deciding term: the
+    first false one, or the first unknown one.
+    """
+
+    keep: bool | None
+    term: "Term | None" = None
+    unknown: Unknown | None = None
 
 
 class ResizedImage(TypedDict):
@@ -41,7 +54,7 @@ class Row:
     """
 
     __slots__ = (
-        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "number", "outcome", "resized", "start", "term",
+        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "lacks", "number", "outcome", "resized", "start", "step", "term",
         "trouble", "values",
     )  # fmt: skip
 
@@ -51,8 +64,10 @@ class Row:
         self.trouble = ""  # the fault of the tar, or the reason of a stage
         self.about = ""  # details of the trouble
         self.judgement: Judgement | None = None  # if already decided
-        self.values: dict[Call, Value | Unknown] = {}
-        self.gathered: dict[Call, bytes] = {}
+        self.step = 0  # of the predicate: the scores of those before it are known, as far as they are needed
+        self.lacks: Sequence[ScoreCall] = ()  # the scores of the step that are needed next
+        self.values: dict[ScoreCall, Value | Unknown] = {}
+        self.gathered: dict[ScoreCall, bytes] = {}
         self.embedded: dict[str, list[tuple[str, int]]] = {}
         self.digest: str | None = None  # xxh3_128 of the image's bytes
         self.resized: list[ResizedImage] = []
@@ -85,7 +100,7 @@ class ScoreColumnAbout(TypedDict):
     """A score that has a column."""
 
     name: str
-    settings: dict[str, Scalar | list[Scalar]]
+    settings: dict[str, Constant | list[Constant]]
     kind: str
 
 
@@ -95,7 +110,7 @@ class EmbeddingAbout(TypedDict):
     column: str
     more: str
     of: str
-    settings: dict[str, Scalar]
+    settings: dict[str, Constant]
     dtype: str
     size: int
     model: dict[str, object]
@@ -160,14 +175,14 @@ def read_about(path: Path) -> About:
     return about
 
 
-def calls_of(about: About) -> dict[Call, str]:
+def calls_of(about: About) -> dict[ScoreCall, str]:
     """Return the scores that a ledger has columns for, with their kinds."""
-    found: dict[Call, str] = {}
+    found: dict[ScoreCall, str] = {}
     for item in about["scores"]:
         settings = (
             (name, tuple(value) if isinstance(value, list) else value) for name, value in item["settings"].items()
         )
-        found[Call(item["name"], tuple(sorted(settings)))] = item["kind"]
+        found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
     return found
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wdsflow.expressions.errors import ExpressionError
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.filtering.where.tokens import WhereError
-from wdsflow.filtering.where.values import Call, Unknown, Value
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
 from wdsflow.records.report import Report
@@ -85,10 +86,10 @@ def read_run(folder: Path) -> RunFacts:
     return RunFacts(folder, run, records)
 
 
-def scores_of(facts: RunFacts) -> dict[Call, str]:
+def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     """Return the scores that all ledgers of a run have, with their kinds. Raises LedgerError."""
     layout = Layout(facts.folder)
-    common: dict[Call, str] | None = None
+    common: dict[ScoreCall, str] | None = None
     for record in facts.records:
         found = calls_of(read_about(layout.ledger(record.name)))
         common = found if common is None else {call: kind for call, kind in common.items() if call in found}
@@ -151,7 +152,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     kinds = scores_of(facts)
     try:
         start = take_apart(str(facts.recipe.get("where", "")))
-    except WhereError as error:  # a custom score that is not installed here
+    except ExpressionError as error:  # a custom score that is not installed here
         raise LedgerError(f"the predicate of {folder} cannot be read here: {error.detail}") from None
     shards = [(record.url, listed) for record, listed in sampled_rows(facts)]
     places = [(url, row) for url, listed in shards for row in listed]
@@ -249,10 +250,10 @@ def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[st
 
 def _pictures(
     rows: Sequence[Row], places: Sequence[tuple[str, Row]], sliders: Sequence[Slider], start: PredicateParts
-) -> tuple[dict[Call, list[tuple[int, int, float]]], list[SampleView]]:
+) -> tuple[dict[ScoreCall, list[tuple[int, int, float]]], list[SampleView]]:
     """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
-    chosen: dict[Call, list[int]] = {}
+    chosen: dict[ScoreCall, list[int]] = {}
     for each in sliders:
         chosen[each.call] = near_samples(each, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})

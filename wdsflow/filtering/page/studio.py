@@ -1,20 +1,24 @@
 """Scores of a run's page as sliders and checkboxes, and their values in each sample."""
 
 import base64
+import enum
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.expression import Term
+from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operation, ScoreValue
+from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger_row import Row
-from wdsflow.filtering.where.evaluate_predicate import Term
-from wdsflow.filtering.where.predicate import parse
-from wdsflow.filtering.where.tree import Compare, Literal, Membership, NameRef, Node, Op
-from wdsflow.filtering.where.values import PENDING, Call, Pending, Scalar, Unknown, Value, spelled
+from wdsflow.filtering.predicates.catalog import parse
+from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest_after
@@ -24,7 +28,16 @@ _SHORT = 9  # characters of a number that needs no rounding
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.signedinteger]
-_Known: TypeAlias = Value | Unknown | Pending
+
+
+class _Missing(enum.Enum):
+    """A score that a sample did not need."""
+
+    NOT_COMPUTED = "not computed"
+
+
+_NOT_THERE: Final = _Missing.NOT_COMPUTED
+_Known: TypeAlias = Value | Unknown | _Missing
 
 
 def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
@@ -88,11 +101,11 @@ class Choice:
     run's own predicate allows, none if it allows all.
     """
 
-    call: Call
-    values: list[tuple[Scalar, int]]  # with the number of samples
+    call: ScoreCall
+    values: list[tuple[Constant, int]]  # with the number of samples
     masks: list[int]
     codes: Codes
-    ticked: tuple[Scalar, ...] = ()
+    ticked: tuple[Constant, ...] = ()
 
     @property
     def shown(self) -> list[tuple[str, int]]:
@@ -113,10 +126,10 @@ class Choice:
         }
 
 
-def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Choice | None:
+def choice(rows: Sequence[Row], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
     """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
-    values = [_entries(row.values.get(call, PENDING)) for row in rows]
-    counts: Counter[Scalar] = Counter(
+    values = [_entries(row.values.get(call, _NOT_THERE)) for row in rows]
+    counts: Counter[Constant] = Counter(
         value for entries in values for value in set(entries) if isinstance(value, (bool, str))
     )
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
@@ -134,26 +147,26 @@ def choice(rows: Sequence[Row], call: Call, ticked: Sequence[Scalar] = ()) -> Ch
     return Choice(call, listed, list(masks), np.array(codes, np.int64), wanted)
 
 
-def _can_be_written(value: Scalar) -> bool:
+def _can_be_written(value: Constant) -> bool:
     """Return whether a predicate can contain a value: a short text without control characters."""
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
-def _bit(entry: Scalar | Pending | None, bits: Mapping[Scalar, int]) -> int:
-    if entry is PENDING:
+def _bit(entry: Constant | _Missing | None, bits: Mapping[Constant, int]) -> int:
+    if entry is _NOT_THERE:
         return _PENDING
     return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
 
 
-def _entries(value: _Known) -> Sequence[Scalar | Pending | None]:
+def _entries(value: _Known) -> Sequence[Constant | _Missing | None]:
     """Return the values of a sample; None is one that could not be computed."""
     if isinstance(value, list):
         return value or [None]
     return [None if isinstance(value, Unknown) else value]
 
 
-def _shown(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _shown(value: Constant) -> str:
+    return str(value)
 
 
 _MOST_EDGES = 500
@@ -173,10 +186,12 @@ class Limit:
 class PredicateParts:
     """A predicate, taken apart: thresholds of single scores, and the other terms."""
 
-    low: dict[Call, Limit]
-    high: dict[Call, Limit]
+    low: dict[ScoreCall, Limit]
+    high: dict[ScoreCall, Limit]
     rest: tuple[Term, ...]
-    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = field(default_factory=dict)  # values that scores may have
+    ticked: dict[Term, tuple[ScoreCall, tuple[Constant, ...]]] = field(
+        default_factory=dict
+    )  # values that scores may have
     compared: tuple[
         Term, ...
     ] = ()  # they compare samples that all others keep, so that other thresholds change their values
@@ -186,7 +201,7 @@ class PredicateParts:
 class Slider:
     """One numeric score of all rows: its smallest and its largest value in each sample, and their codes."""
 
-    call: Call
+    call: ScoreCall
     edges: list[float]
     low: Codes  # or UNKNOWN, NOT_COMPUTED
     high: Codes
@@ -199,8 +214,8 @@ def take_apart(where: str) -> PredicateParts:
     """Return the thresholds of a predicate, such as ``0.28 < clip_similarity``, and its other terms."""
     start = PredicateParts({}, {}, ())
     terms = parse(where, all_scores()).terms if where.strip() else ()
-    compared = tuple(term for term in terms if any(map(compares_kept, term.calls)))
-    ticked: dict[Term, tuple[Call, tuple[Scalar, ...]]] = {}
+    compared = tuple(term for term in terms if any(map(compares_kept, term.scores)))
+    ticked: dict[Term, tuple[ScoreCall, tuple[Constant, ...]]] = {}
     for term in terms:
         allowed = None if term in compared else _allowed(term.node)
         if allowed is not None and all(allowed[0] != call for call, _ in ticked.values()):
@@ -209,25 +224,25 @@ def take_apart(where: str) -> PredicateParts:
     return replace(start, rest=rest, ticked=ticked, compared=compared)
 
 
-def _allowed(node: Node) -> tuple[Call, tuple[Scalar, ...]] | None:
+def _allowed(node: Node) -> tuple[ScoreCall, tuple[Constant, ...]] | None:
     """Return a score and the values that a condition allows it; None if checkboxes cannot express that."""
     match node:
-        case NameRef(call, "boolean"):
+        case ScoreValue(call, "boolean"):
             return call, (True,)
-        case Op("not", (NameRef(call, "boolean"),)):
+        case Operation("not", (ScoreValue(call, "boolean"),)):
             return call, (False,)
-        case Compare(("==",), (NameRef(call, "boolean" | "text"), Literal(value))):
+        case Compare(("==",), (ScoreValue(call, "boolean" | "text"), Literal(value))):
             return call, (value,)
-        case Compare(("==",), (Literal(value), NameRef(call, "boolean" | "text"))):
+        case Compare(("==",), (Literal(value), ScoreValue(call, "boolean" | "text"))):
             return call, (value,)
-        case Compare(("!=",), (NameRef(call, "boolean"), Literal(bool(value)))):
+        case Compare(("!=",), (ScoreValue(call, "boolean"), Literal(bool(value)))):
             return call, (not value,)
-        case Membership((NameRef(call, "boolean" | "text"),), options):
+        case Membership((ScoreValue(call, "boolean" | "text"),), options):
             return call, options
     return None
 
 
-def compares_kept(call: Call) -> bool:
+def compares_kept(call: ScoreCall) -> bool:
     """Return whether a score compares only the samples that all other terms keep."""
     return ("among", "kept") in call.settings
 
@@ -237,11 +252,11 @@ def _threshold(term: Term, start: PredicateParts) -> bool:
     node = term.node
     if not isinstance(node, Compare):
         return False
-    found: list[tuple[dict[Call, Limit], Call, Limit]] = []
+    found: list[tuple[dict[ScoreCall, Limit], ScoreCall, Limit]] = []
     for sign, left, right in zip(node.signs, node.items, node.items[1:], strict=False):
-        if isinstance(left, Literal) and isinstance(right, NameRef):
+        if isinstance(left, Literal) and isinstance(right, ScoreValue):
             left, right, sign = right, left, _TURNED.get(sign, sign)  # noqa: PLW2901
-        if not (isinstance(left, NameRef) and left.kind == "number" and isinstance(right, Literal)):
+        if not (isinstance(left, ScoreValue) and left.kind == "number" and isinstance(right, Literal)):
             return False
         if sign not in _TURNED:
             return False
@@ -255,13 +270,13 @@ def _threshold(term: Term, start: PredicateParts) -> bool:
 
 
 def slider(
-    rows: Sequence[Row], call: Call, start: PredicateParts, *, scores: int, unknown_keeps: bool
+    rows: Sequence[Row], call: ScoreCall, start: PredicateParts, *, scores: int, unknown_keeps: bool
 ) -> Slider | None:
     """Return a score as a slider, one of ``scores``; None if no row has a finite value.
 
     A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
     """
-    ends = np.array([_ends(row.values.get(call, PENDING), keeps=unknown_keeps) for row in rows], np.float64)
+    ends = np.array([_ends(row.values.get(call, _NOT_THERE), keeps=unknown_keeps) for row in rows], np.float64)
     low, high, state = ends.reshape(-1, 3).T
     finite = np.flatnonzero((state == 0) & np.isfinite(low))
     if not len(finite):
@@ -276,7 +291,7 @@ def slider(
 
 def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
     """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
-    if value is PENDING:
+    if value is _NOT_THERE:
         return 0.0, 0.0, NOT_COMPUTED
     values = value if isinstance(value, list) else [value]
     known = [each for each in values if isinstance(each, (int, float)) and not math.isnan(each)]
@@ -339,13 +354,13 @@ def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
 
 def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:
     """Return the result of terms for each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
-    found = bytearray()
-    for row in rows:
-        results = [term.result(row.values) for term in terms]
-        if any(result is False for result in results):
-            found.append(0)
-        elif any(result is PENDING for result in results):
-            found.append(3)
+    if not terms:
+        return base64.b64encode(bytes([1]) * len(rows)).decode()
+    evaluator = Evaluator(parse(" and ".join(map(str, terms)), all_scores()))
+    codes = bytearray()
+    for result in results(evaluator, rows):
+        if isinstance(result, Unknown):
+            codes.append(2)
         else:
-            found.append(2 if any(isinstance(result, Unknown) for result in results) else 1)
-    return base64.b64encode(bytes(found)).decode()
+            codes.append(3 if result is None else int(result))
+    return base64.b64encode(codes).decode()

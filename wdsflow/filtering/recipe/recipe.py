@@ -19,7 +19,7 @@ Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
 
 RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
-CODE = 2  # incremented when the same recipe would give different bytes
+CODE = 3  # incremented when the same recipe would give different bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,9 +181,9 @@ def _short(value: object) -> str:
 def canonical_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe in canonical form: normalised white space; shares to keep become terms of ``where``.
 
-    Raises ValueError, such as WhereError.
+    Raises ValueError, such as ExpressionError.
     """
-    from wdsflow.filtering.where.predicate import parse, parse_score
+    from wdsflow.filtering.predicates.catalog import parse, parse_score
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
@@ -197,7 +197,7 @@ def canonical_recipe(recipe: Recipe) -> Recipe:
 
 def _terms_of_flags(recipe: Recipe, names: "Mapping[str, type[Score]]") -> list[str]:
     """Return the terms that --keep and --near stand for. Raises ValueError."""
-    from wdsflow.filtering.where.predicate import far_predicate, share_predicate
+    from wdsflow.filtering.predicates.catalog import far_predicate, share_predicate
 
     shares = [share_predicate(text, names) for text in recipe.keep]
     return shares + [far_predicate(path, names) for path in recipe.near]
@@ -208,12 +208,13 @@ def fixed_conditions(recipe: Recipe) -> list[str]:
 
     ``recipe``: as the user wrote it, since errors show the place in its predicate.
 
-    Raises WhereError if a term can never hold; ValueError as ``canonical_recipe``.
+    Raises ExpressionError if a term can never hold; ValueError as ``canonical_recipe``.
     """
-    from wdsflow.filtering.where.predicate import check_ranges, parse
+    from wdsflow.expressions.ranges import check_ranges
+    from wdsflow.filtering.predicates.catalog import parse
     from wdsflow.stages.scores.score_catalog import all_scores
 
     names = all_scores()
     parts = [recipe.where] if recipe.where.strip() else []
     parts += _terms_of_flags(recipe, names)
-    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names), names))]
+    return [*dict.fromkeys(line for part in parts for line in check_ranges(parse(part, names)))]

@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.filtering.where.predicate import far_predicate, parse, parse_score, share_predicate
-from wdsflow.filtering.where.tokens import instead_of
+from wdsflow.expressions.errors import instead_of
+from wdsflow.filtering.predicates.catalog import far_predicate, parse, parse_score, share_predicate
 from wdsflow.stages.scores.score_catalog import all_scores
 
 from .recipe import Recipe
@@ -36,7 +36,7 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
     if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
-        raise ValueError("--where is empty: name what to keep, or all samples with --where true")
+        raise ValueError("--where is empty: name what to keep, or all samples with --where True")
     if isinstance(scores := given.get("scores"), Iterable):
         given["scores"] = tuple(part.strip() for text in scores for part in _parts(text) if part.strip())
     if path is not None:

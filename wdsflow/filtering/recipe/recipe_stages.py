@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, fields
 from importlib.metadata import version
 from typing import Any, Literal, Union, get_args, get_origin
 
-from wdsflow.filtering.where.tokens import instead_of
+from wdsflow.expressions.errors import instead_of
 from wdsflow.stages import STAGES, CleanText, Drop, HasFields, JsonText, Rename, Sample
 from wdsflow.stages.base import SampleStage
 

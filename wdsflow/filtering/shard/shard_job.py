@@ -8,10 +8,11 @@ from itertools import zip_longest
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
-from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.deciding.program import Program, Seen, program_of
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
@@ -22,10 +23,10 @@ from wdsflow.filtering.ledger.embeddings import (
 )
 from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
 from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about, same_shard
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, ShardView, Views
-from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples
@@ -37,6 +38,12 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 from .resized_images import ResizedImages
 from .shard_outputs import ShardTask, same_sample, write_shard
 
+# Samples of a window. A query takes 1 to 2 ms and more, so that it should be for many; a decoded image has up to 1 MB.
+_MOST_SAMPLES = 4096
+_MOST_DECODED = 64
+_MOST_BYTES = 16 << 20
+# The fields that may be large, besides images.
+_TEXTS = ("json", "txt")
 _OTHERS = "its ledger has other samples; measure it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
@@ -96,6 +103,37 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
         raise
 
 
+class _Window:
+    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then."""
+
+    def __init__(self, *, decodes: bool) -> None:
+        self._decodes = decodes
+        self._most = _MOST_DECODED if decodes else _MOST_SAMPLES
+        self._samples: list[Seen] = []
+        self._bytes = 0
+
+    def add(self, sample: Seen) -> None:
+        """Add the next sample."""
+        self._samples.append(sample)
+        if self._decodes:
+            self._bytes += sample.row.end - sample.row.start
+            return
+        fields = sample.view.fields
+        for name in _TEXTS:
+            if name in fields:
+                self._bytes += fields.size(name)
+
+    @property
+    def full(self) -> bool:
+        """Whether the samples should be decided now."""
+        return len(self._samples) >= self._most or self._bytes >= _MOST_BYTES
+
+    def take(self) -> "list[Seen]":
+        """Return the samples, and begin the next window."""
+        taken, self._samples, self._bytes = self._samples, [], 0
+        return taken
+
+
 class _Job:
     def __init__(self, task: ShardTask, mark: Mark) -> None:
         self.task, self.mark, self.program = task, mark, program_of(task.recipe)
@@ -105,7 +143,7 @@ class _Job:
             raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
         self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
         self.known: KnownRows | None = None
-        self.calls: tuple[Call, ...] = ()  # the scores to compute
+        self.calls: tuple[ScoreCall, ...] = ()  # the scores to compute
         self.resized: ResizedImages | None = None
 
     def run(self) -> ShardRecord:
@@ -119,8 +157,7 @@ class _Job:
                 record.damage.append(damage)
             rows = self._score(source, embeddings) if task.scored is None else self._scored(task.scored, source)
             if task.compares or not program.dataset_calls:
-                for row in rows:
-                    program.decide(row)
+                program.decide(rows)
                 if task.tars:
                     if self.resized is not None:
                         self._resize_rest(source, rows, self.resized)
@@ -189,9 +226,18 @@ class _Job:
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
         """
         program = self.program
-        waiting = {row.number: row for row in rows if program.is_open(row)} if program.cheap_calls else {}
+        if program.decider is None or not program.cheap_calls:
+            return
+        readable = [row for row in rows if not row.trouble]
+        program.decider.advance(readable)
+        waiting = {row.number: row for row in readable if not program.cheap_calls.isdisjoint(row.lacks)}
+        window: list[Seen] = []
         for row, view in self._views_of(source, waiting):
-            program.resume(row, view, cheap=True)
+            window.append(Seen(row, view))
+            if len(window) >= _MOST_SAMPLES:
+                program.advance(window, self.mark)
+                window = []
+        program.advance(window, self.mark)
 
     def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
         """Yield samples by their numbers, each with its view, in the order of the shard.
@@ -258,8 +304,7 @@ class _Job:
         guard: BrokenScoreGuard,
         modelled: Modelled | None,
     ) -> list[Row]:
-        rows, known = [], self.known
-        score = self.program.score if self.program.asks_more else self.program.resume
+        rows, known, window = [], self.known, _Window(decodes=self.program.reads_contents())
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
             row.fields, row.trouble = views.fields_of(sample), sample.trouble
@@ -269,25 +314,47 @@ class _Job:
                 embeddings.keep_own(row)
             if sample.number in self.task.aside:
                 row.trouble = KILLED
-            if not row.trouble:
-                self.mark.set(sample.number)
-                try:
-                    view = views.view(sample)
-                except Gone as gone:
-                    row.trouble, row.about = gone.trouble, gone.detail
-                    continue
-                score(row, view)
-                if self.resized is not None and row.judgement is not None and row.judgement.keep:
-                    self.resized.add(row, view)  # what scores have decoded is used
-                if guard.open:
-                    guard.check(row)
-                if modelled is not None:
-                    modelled.add(row, view)
+            if row.trouble:
+                continue
+            self.mark.set(sample.number)
+            try:
+                view = views.view(sample)
+            except Gone as gone:
+                row.trouble, row.about = gone.trouble, gone.detail
+                continue
+            self.program.start(row, view)
+            window.add(Seen(row, view))
+            if window.full:
+                self._decide_window(window.take(), guard, modelled)
+        self._decide_window(window.take(), guard, modelled)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
             modelled.turn()
         return rows
+
+    def _decide_window(self, samples: "Sequence[Seen]", guard: BrokenScoreGuard, modelled: Modelled | None) -> None:
+        """Compute the scores that decide samples, and what else is wanted of them."""
+        program = self.program
+        program.advance(samples, self.mark)
+        if program.asks_more or self.resized is not None:
+            self._do_more(samples)
+        for row, _ in samples:
+            if not guard.open:
+                break
+            guard.check(row)
+        if modelled is not None:
+            modelled.add(samples)
+
+    def _do_more(self, samples: "Sequence[Seen]") -> None:
+        """Compute what is wanted besides the predicate, and make images of kept samples smaller."""
+        for row, view in samples:
+            self.mark.set(row.number)
+            self.program.add_asked(row, view)
+            if self.resized is not None and row.judgement is not None and row.judgement.keep:
+                # What scores have decoded is used.
+                self.resized.add(row, view)
+        self.mark.set(-1)
 
     def _write(self, source: Source, rows: list[Row], embeddings: ShardEmbeddings) -> None:
         task, scored = self.task, self.task.scored

@@ -7,10 +7,10 @@ from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
 from wdsflow.filtering.ledger.ledger_row import Row, in_utf8
+from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.filtering.samples import Staging, pieces_of
-from wdsflow.filtering.where.values import Unknown
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.pieces.pieces import with_headers
 from wdsflow.pieces.writer import write_pieces

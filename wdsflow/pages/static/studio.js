@@ -61,7 +61,7 @@
     }
     for (const choice of choices) {
       const ticked = choice.literals.filter((_, at) => choice.boxes[at].checked);
-      if (ticked.length === 1) found.push(ticked[0] === "true" ? choice.name : ticked[0] === "false" ? `not ${choice.name}` : `${choice.name} == ${ticked[0]}`);
+      if (ticked.length === 1) found.push(ticked[0] === "True" ? choice.name : ticked[0] === "False" ? `not ${choice.name}` : `${choice.name} == ${ticked[0]}`);
       else if (ticked.length) found.push(`${choice.name} in (${ticked.join(", ")})`);
     }
     if (rest && restBox.checked) found.push(studio.rest.text);

@@ -1,5 +1,6 @@
 """Scores that predicates know without the catalog: caption, key, fields, values in json, and the rank among all samples."""
 
+import math
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from wdsflow.filtering.where.values import Call
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.memory.precision import Precision, used
 from wdsflow.shards.caption_field import look_up
 from wdsflow.stages.scores.base import DatasetScore, Kind, Score, ScoreError, TextScore, Tier, Value
@@ -165,9 +166,12 @@ class JsonNumber(InJson):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ScoreError("not-a-number", f"{self.path!r} is {type(value).__name__}")
         try:
-            return float(value)
+            number = float(value)
         except OverflowError:
-            raise ScoreError("not-a-number", f"{self.path!r} is too large") from None
+            number = math.inf
+        if not math.isfinite(number):
+            raise ScoreError("not-finite", f"{self.path!r} is too large, or not a number")
+        return number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +197,7 @@ class JsonTextFact(InJson):
 FACTS: dict[str, type[Score]] = {fact.name: fact for fact in (Caption, Key, Has, JsonNumber, JsonTextFact, RankPercent)}
 
 
-def score_of(call: Call, precision: Precision) -> Score:
+def score_of(call: ScoreCall, precision: Precision) -> Score:
     """Return the score that a call names, in the given precision if its model runs in one that it does not set."""
     if call.name not in all_scores():
         return FACTS[call.name](**dict(call.settings))

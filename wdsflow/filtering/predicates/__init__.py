@@ -1,0 +1,1 @@
+"""What predicates may name: the scores of the catalog and the facts of a sample; values, and why one is missing."""
