@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
-from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate
+from wdsflow.cli.shared.run_display import displayed
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -53,10 +54,8 @@ def filter(  # noqa: A001 - the name of the command
     need_predicate(recipe)
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
-        with progress() as begin:
-            report = filter_shards(
-                shards, folder, recipe, with_progress(options, begin), embeddings_from=embeddings.embeddings_from
-            )
+        with displayed(options, typed) as shown:
+            report = filter_shards(shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from)
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from wdsflow import version
@@ -20,6 +20,7 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.filtering.where.values import Call
+from wdsflow.memory.batching.device import choose
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
 from wdsflow.models.processes import ModelProcesses, models_at
@@ -32,6 +33,7 @@ from wdsflow.shards.source.base import file_size
 
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
+from .run_progress import RunWatch, watching
 from .run_record import RunRecord
 from .run_report import RunReport
 
@@ -259,10 +261,16 @@ class Pass:
                 scores=self.scored is None,
                 window=models.window,
             )
-            report_shard = options.begin(len(tasks), "writing" if self.tars else "measuring") if options.begin else None
+            activity = "writing" if self.tars else "measuring"
+            report_shard = options.begin(len(tasks), activity) if options.begin else None
             guard = BrokenRunGuard(report.records)
-            for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
+            answers = stack.enter_context(closing(work_on(engine, tasks)))
+            watch = RunWatch(engine, tasks, activity, models.devices)
+            if options.watch is not None:
+                stack.enter_context(watching(watch, options.watch))
+            for task, answer in answers:
                 result = _taken(task, answer, report, guard)
+                watch.add(task, getattr(result, "samples", 0))
                 done = guard.take(result) if isinstance(result, ShardRecord) else []
                 _note(done, record)
                 if report_shard is not None:
@@ -289,6 +297,7 @@ class Pass:
             return place
         if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
+            place = replace(place, devices=tuple(choose(options.device)[:1]))
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
             lines, place = processes.prepare(first), processes.place

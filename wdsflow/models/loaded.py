@@ -58,6 +58,7 @@ class ModelPlace:
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
     apart: tuple[Model, ...] | None = None
     window: int = WINDOW
+    devices: tuple[str, ...] = field(default=(), compare=False)  # where they are, for messages
 
 
 class LoadedModels:
@@ -179,6 +180,11 @@ class LoadedModels:
 def window_of(*devices: str) -> int:
     """Return the bytes of items that are sent together to models on these devices."""
     return GPU_WINDOW if any(device.startswith("cuda") for device in devices) else WINDOW
+
+
+def begins_small(window: int) -> bool:
+    """Return whether the first windows of a shard are small, for a ``window_of`` some devices: on a CPU."""
+    return window < GPU_WINDOW
 
 
 def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:

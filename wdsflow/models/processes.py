@@ -176,7 +176,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
-        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices))
+        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices), devices=tuple(devices))
 
     def prepare(self, models: Sequence[Model]) -> tuple[str, ...]:
         """Load models on all devices, try the largest item of each, and return a line about each. Raises ModelError."""

@@ -35,6 +35,7 @@ from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .resized_images import ResizedImages
+from .settled import Settled
 from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; measure it again with --restart"
@@ -230,8 +231,9 @@ class _Job:
         samples = Samples(source, contents=contents)
         views = Views(samples, options, task.url, task.recipe.stages)
         guard = BrokenScoreGuard(self.calls)
-        with self._modelled(guard, embeddings) as modelled:
-            rows = self._read(samples, views, embeddings, guard, modelled)
+        settled = Settled(self.mark, source.length)
+        with self._modelled(guard, embeddings, settled) as modelled:
+            rows = self._read(samples, views, embeddings, guard, modelled, settled)
         if known is not None:
             known.check(rows)
         _find_scattered(rows)
@@ -243,12 +245,12 @@ class _Job:
         return rows
 
     def _modelled(
-        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings
+        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings, settled: Settled
     ) -> AbstractContextManager[Modelled | None]:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
-        return Modelled(program, models_at(task.models), self.mark, guard, embeddings)
+        return Modelled(program, models_at(task.models), self.mark, guard, embeddings, settled)
 
     def _read(
         self,
@@ -257,6 +259,7 @@ class _Job:
         embeddings: ShardEmbeddings,
         guard: BrokenScoreGuard,
         modelled: Modelled | None,
+        settled: Settled,
     ) -> list[Row]:
         rows, known = [], self.known
         score = self.program.score if self.program.asks_more else self.program.resume
@@ -269,20 +272,25 @@ class _Job:
                 embeddings.keep_own(row)
             if sample.number in self.task.aside:
                 row.trouble = KILLED
-            if not row.trouble:
-                self.mark.set(sample.number)
-                try:
-                    view = views.view(sample)
-                except Gone as gone:
-                    row.trouble, row.about = gone.trouble, gone.detail
-                    continue
-                score(row, view)
-                if self.resized is not None and row.judgement is not None and row.judgement.keep:
-                    self.resized.add(row, view)  # what scores have decoded is used
-                if guard.open:
-                    guard.check(row)
-                if modelled is not None:
-                    modelled.add(row, view)
+            if row.trouble:
+                settled.add(row)
+                continue
+            self.mark.set(sample.number)
+            try:
+                view = views.view(sample)
+            except Gone as gone:
+                row.trouble, row.about = gone.trouble, gone.detail
+                settled.add(row)
+                continue
+            score(row, view)
+            if self.resized is not None and row.judgement is not None and row.judgement.keep:
+                self.resized.add(row, view)  # what scores have decoded is used
+            if guard.open:
+                guard.check(row)
+            if modelled is not None:
+                modelled.add(row, view)
+            else:
+                settled.add(row)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
