@@ -26,6 +26,7 @@ from .outcomes import BrokenScoreGuard
 from .program import Program, guarded, plain_value, without_addresses
 
 _MOST_SAMPLES = 512
+_FIRST_SAMPLES = 2  # on a CPU; a score that returns values of a wrong shape is not noticed with one
 
 _Place = tuple[int, Model, object]  # of an item: its sample, model and key
 
@@ -83,7 +84,7 @@ class Modelled(AbstractContextManager["Modelled"]):
     Windows end by samples and items, never by time: the same shard makes the same batches. While models in another
     process work on one window, the next is prepared.
 
-    On a CPU a full window may take minutes. There the first ones of a shard have 1, 2, 4 ... samples: what a sample
+    On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ... samples: what a sample
     takes is known soon. A GPU needs full windows from the start.
     """
 
@@ -99,7 +100,7 @@ class Modelled(AbstractContextManager["Modelled"]):
         self._program, self._models, self._mark, self._guard = program, models, mark, guard
         self._embeddings = embeddings if embeddings.in_use else None
         self._settled = settled
-        self._fits = 1 if begins_small(models.window) else _MOST_SAMPLES
+        self._fits = _FIRST_SAMPLES if begins_small(models.window) else _MOST_SAMPLES
         self._window = _Window(models.window, self._fits)
         self._asked: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed it, the sample being read would be quarantined.
