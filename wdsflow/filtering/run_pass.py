@@ -1,8 +1,8 @@
 """One pass over shards: processes those that are not done, on the engine of the run, and records the results."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -23,14 +23,17 @@ from wdsflow.filtering.where.values import Call
 from wdsflow.memory.batching.device import choose
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
-from wdsflow.models.processes import ModelProcesses, models_at
+from wdsflow.models.model_costs import ModelCost, add_costs
+from wdsflow.models.processes import ModelProcesses, costs_here, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
+from wdsflow.stages.scores.model.model_score import Model
 
+from .explain_models import models_by_digest
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
 from .run_progress import RunWatch, watching
@@ -247,7 +250,7 @@ class Pass:
             return
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
-            models = self._models(stack, todo)
+            models = self._models(stack, todo, record)
             tasks = self._tasks(todo, parse_size(self.recipe.image_memory), models)
             cluster = self.cluster or stack.enter_context(joined(options))
             locks = [lock.fd for lock in record.locks] if record is not None else []
@@ -283,7 +286,7 @@ class Pass:
         common = set[str].intersection(*there)
         return {call for call in program_of(self.recipe).scores if str(call) not in common}
 
-    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]]) -> ModelPlace:
+    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, models = self.options, program_of(self.recipe).models
         if all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
@@ -298,11 +301,20 @@ class Pass:
         if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
             place = replace(place, devices=tuple(choose(options.device)[:1]))
+            costs = partial(costs_here, place)
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-            lines, place = processes.prepare(first), processes.place
+            lines, place, costs = processes.prepare(first), processes.place, processes.costs
+        if record is not None:
+            stack.callback(self._keep_costs, costs, record)
         say_all(options, lines)
         return place
+
+    def _keep_costs(self, costs: Callable[[Mapping[str, Model]], list[ModelCost]], record: RunRecord) -> None:
+        """Keep what models took next to the finished shards; a run that finished none leaves nothing."""
+        if record.lines:
+            with suppress(OSError):  # no output depends on them
+                add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
 
     def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))

@@ -118,9 +118,11 @@ def _reading(inside: Path, holder: dict[str, Any] | None) -> Iterator[RunStatus]
     mark = unfinished_run(inside.parent)
     if mark is None or mark.shards or mark.run not in RUNS:
         return
-    phase: Phase = "running" if (is_held(inside / "lock") if holder is None else holder) else "dead"
-    why = "" if phase == "running" else "it was killed while it read its inputs"
-    yield RunStatus(mark.run, 1, [SliceStatus(0, phase, 0, 0, 0, None, "", why, mark.from_here(mark.words))], False, "")
+    works = is_held(inside / "lock") if holder is None else bool(holder)
+    phase: Phase = "running" if works else "dead"
+    why = "" if works else "it was killed while it read its inputs"
+    everything = SliceStatus(0, phase, 0, 0, 0, None, "", why, mark.from_here(mark.words))
+    yield RunStatus(mark.run, 1, [everything], merged=False, identity="")
 
 
 class _RunFiles:
