@@ -13,7 +13,6 @@ from wdsflow.engines.peer import Mark
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.samples import ShardView
-from wdsflow.filtering.shard.settled import Settled
 from wdsflow.filtering.where.values import Call, Unknown
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
@@ -24,6 +23,7 @@ from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 from .outcomes import BrokenScoreGuard
 from .program import Program, guarded, plain_value, without_addresses
+from .settled import Settled
 
 _MOST_SAMPLES = 512
 _FIRST_SAMPLES = 2  # on a CPU; a score that returns values of a wrong shape is not noticed with one

@@ -12,6 +12,7 @@ from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, program_of
+from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
@@ -35,7 +36,6 @@ from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .resized_images import ResizedImages
-from .settled import Settled
 from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; measure it again with --restart"
