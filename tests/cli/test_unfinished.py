@@ -14,6 +14,7 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
+from wdsflow.records.refusals import is_held
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.validate import check
 
@@ -182,6 +183,8 @@ def test_the_status_of_a_pack_that_was_killed_before_its_first_shard_has_the_com
     assert capsys.readouterr().out == "pack: no shard yet, it reads its inputs first\n  running\n"
     process.kill()
     process.wait()
+    while is_held(shards / "out/.wdsflow/lock"):  # by a worker that has not noticed yet
+        time.sleep(0.02)
     Path("p.jsonl").write_text(rows)
     assert run("status", "out") == 1
     first, second, third, command = capsys.readouterr().out.splitlines()

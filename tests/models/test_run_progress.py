@@ -4,16 +4,19 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
+from wdsflow.cli import filter as cli
+from wdsflow.cli.shared.command_line import command_of
 from wdsflow.cli.shared.run_forecast import Forecast, ProgressLines
+from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.run_progress import RunSoFar
 from wdsflow.shards.shard import Shard
 
@@ -66,13 +69,16 @@ def begun(*words: str) -> "subprocess.Popen[str]":
 
 
 def lines_until(process: "subprocess.Popen[str]", wanted: str) -> list[str]:
-    """Read lines of standard error up to one that contains a text, and interrupt the run."""
+    """Read lines of standard error up to one that contains a text, for a minute at most, and interrupt the run."""
     lines: list[str] = []
     assert process.stderr is not None
+    limit = threading.Timer(60, process.send_signal, [signal.SIGINT])
+    limit.start()
     for line in process.stderr:
         lines.append(line)
         if wanted in line:
             break
+    limit.cancel()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     return lines
@@ -106,6 +112,14 @@ def test_a_single_shard_of_hours_can_be_made_smaller(tmp_path: Path) -> None:
     assert len(list((tmp_path / "smaller").glob("*.tar"))) == 16
 
 
+def typed(name: str, *words: str) -> Typed:
+    """Return a typed command that is not run."""
+    found: list[Typed] = []
+    command = command_of(name, cli.filter, lambda typed, _: found.append(typed))
+    command.main(list(words), standalone_mode=False)
+    return found[0]
+
+
 SO_FAR = RunSoFar("measuring", 8, 2, 100, 0.25, "bytes", 31.0, 30.0, 30.0, ("cpu",), Shard.file("0.tar"))
 
 
@@ -131,7 +145,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
 
 
 def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_long() -> None:
-    forecast = Forecast(Mock(given={"dry_run": True}, again=Mock(return_value="wdsflow filter 0.tar --dry-run")))
+    forecast = Forecast(typed("filter", "in", "--where", "width > 1", "--dry-run"))
 
     def said(total: float) -> list[str]:
         lines = list(forecast.lines(replace(SO_FAR, measured=total * SO_FAR.share, samples=200)))

@@ -275,7 +275,7 @@ class Mark(Note):
     def is_begun(self) -> bool:
         """Whether the first sample of the task has begun."""
         number, samples, _ = self.read()
-        return number >= 0 or samples > 0
+        return bool(number >= 0 or samples > 0)
 
 
 def killed_by(status: int | None) -> str:

@@ -40,6 +40,7 @@ from .run_progress import RunWatch, watching
 from .run_record import RunRecord
 from .run_report import RunReport
 
+_Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 BASE = 160 << 20  # bytes of a process before it sees a sample
 
 
@@ -301,7 +302,7 @@ class Pass:
         if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
             place = replace(place, devices=tuple(choose(options.device)[:1]))
-            costs = partial(costs_here, place)
+            costs: _Costs = partial(costs_here, place)
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
             lines, place, costs = processes.prepare(first), processes.place, processes.costs
@@ -310,7 +311,7 @@ class Pass:
         say_all(options, lines)
         return place
 
-    def _keep_costs(self, costs: Callable[[Mapping[str, Model]], list[ModelCost]], record: RunRecord) -> None:
+    def _keep_costs(self, costs: _Costs, record: RunRecord) -> None:
         """Keep what models took next to the finished shards; a run that finished none leaves nothing."""
         if record.lines:
             with suppress(OSError):  # no output depends on them

@@ -297,7 +297,9 @@ class UncutLines(NamedTuple):
     @property
     def widths(self) -> list[int]:
         """The padded widths of the lines; those of tilted lines are estimates."""
-        sizes = [(right - left, bottom - top) for left, right, top, bottom in self.boxes.upright]
+        sizes: list[tuple[float, float]] = [
+            (right - left, bottom - top) for left, right, top, bottom in self.boxes.upright
+        ]
         sizes += [(math.dist(quad[0], quad[1]), math.dist(quad[1], quad[2])) for quad in self.boxes.tilted]
         return [HEIGHT * math.ceil(max(wide, high) / max(1, min(wide, high))) for wide, high in sizes]
 

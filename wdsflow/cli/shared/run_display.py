@@ -64,13 +64,14 @@ class _Bars:
     """Progress on a terminal: a bar for each pass."""
 
     def __init__(self, bars: "Progress", typed: Typed, *, here: bool) -> None:
-        self._bars, self._forecast, self._live = bars, Forecast(typed), _Live(here=here)
+        self._bars, self._forecast, self._here = bars, Forecast(typed), here
+        self._live = _Live(here=here, writes=True)
         self._task: Any = None
         self._shards = self._done = 0
 
     def begin(self, total: int, activity: str) -> Callable[[Any], None]:
         """Begin a pass; return what is called with each finished shard."""
-        self._live = self._live.again()
+        self._live = _Live(here=self._here, writes=activity == "writing")
         self._shards, self._done = total, 0
         self._task = self._bars.add_task("", total=total, what=activity, shards=f"0/{total:,}")
         return self._finished
@@ -92,19 +93,15 @@ class _Bars:
 
 
 class _Live:
-    """The counts of a pass so far."""
+    """The counts of a pass so far. ``writes``: it decides which samples are kept."""
 
-    def __init__(self, *, here: bool) -> None:
-        self._here = here
+    def __init__(self, *, here: bool, writes: bool) -> None:
+        self._here, self._writes = here, writes
         self._started = time.monotonic()
         self._samples = self._kept = 0
         self._lost = Counter[str]()
         self._so_far: RunSoFar | None = None
         self._memory, self._weighed, self._bytes = RunMemory(), float("-inf"), 0
-
-    def again(self) -> "_Live":
-        """Return the counts of another pass."""
-        return _Live(here=self._here)
 
     def add(self, result: Any) -> None:
         """Add a finished shard."""
@@ -130,6 +127,7 @@ class _Live:
             parts.append(f"{duration(so_far.left)} left")
         if self._bytes:
             parts.append(format_size(self._bytes))
-        parts.append(f"kept {self._kept:,}")
+        if self._writes:
+            parts.append(f"kept {self._kept:,}")
         parts += [f"-{count:,} {escape(what, 40)}" for what, count in self._lost.most_common(3)]
         return ", ".join(parts)

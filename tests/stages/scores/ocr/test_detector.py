@@ -142,7 +142,7 @@ def test_maps_and_items_travel():
 
 @pytest.mark.parametrize("canvas", [2560, pytest.param(96, marks=pytest.mark.deep)])
 def test_a_cpu_finds_the_boxes_and_reads_the_lines_that_decoders_of_a_gpu_would(canvas):
-    several = items(canvas)
+    several = items(canvas)[:3]
     lines = 0
     for item, here, found in zip(several, maps(several), run(MODEL, several), strict=True):
         assert boxes_of(found) == boxes_of(here)
