@@ -265,4 +265,4 @@ def test_a_bar_counts_samples_kept_ones_and_the_term_that_drops_most_and_a_shard
     looking.join()
     os.close(terminal)
     last = shown.decode().rpartition("shards")[2]
-    assert re.search(r"m 8,000 samples/s, kept 4, -4 min_side > 150\r", last), last
+    assert re.search(r"8,000 samples/s,( [\d.]+ MiB,)? kept 4, -4 min_side > 150\r", last), last

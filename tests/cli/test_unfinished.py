@@ -14,6 +14,7 @@ import pytest
 from tests.cli.test_unwritable import full_disk, run
 from tests.filtering.shards import digests
 from tests.shards.archives import JPEG, write_tar
+from wdsflow.records.refusals import is_held
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.validate import check
 
@@ -168,6 +169,35 @@ def test_a_folder_whose_pack_was_killed_before_its_first_shard_is_known_as_unfin
     assert run(*shlex.split(line.partition(": ")[2])[1:]) == 0
     assert unfinished() == []
     assert run("validate", named.replace("00003", "00000"), "--level", "names") in (0, 1)
+
+
+def test_the_status_of_a_pack_that_was_killed_before_its_first_shard_has_the_command_that_resumes(shards: Path, capsys):
+    rows = Path("p.jsonl").read_text()
+    Path("p.jsonl").write_text(rows * 20_000)
+    mark = shards / "out/.wdsflow/unfinished.json"
+    process = subprocess.Popen([sys.executable, "-m", "wdsflow", "pack", "p.jsonl", "-o", "out"], stdout=-3)
+    while not mark.exists():
+        assert process.poll() is None
+        time.sleep(0.002)
+    assert run("status", "out") == 1
+    assert capsys.readouterr().out == "pack: no shard yet, it reads its inputs first\n  running\n"
+    process.kill()
+    process.wait()
+    while is_held(shards / "out/.wdsflow/lock"):  # by a worker that has not noticed yet
+        time.sleep(0.02)
+    Path("p.jsonl").write_text(rows)
+    assert run("status", "out") == 1
+    first, second, third, command = capsys.readouterr().out.splitlines()
+    assert first == "pack: no shard yet, it reads its inputs first"
+    assert second == "  dead (it was killed while it read its inputs)"
+    assert third == "to complete it:"
+    assert run("status", "out", "--json") == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["run"], found["complete"], found["slices"][0]["phase"]) == ("pack", False, "dead")
+    assert run(*shlex.split(command)[1:]) == 0
+    capsys.readouterr()
+    assert run("status", "out") == 0
+    assert capsys.readouterr().out.endswith("complete\n")
 
 
 def test_a_pack_that_ends_while_it_reads_its_table_leaves_nothing(shards: Path):

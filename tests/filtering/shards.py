@@ -43,9 +43,9 @@ def write_shards(folder: Path, shards: int = 3, samples: int = 20) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Hash every file below a folder, but for locks and states of runs, which name processes, and paths in it."""
+    """Hash every file below a folder, but for locks and states of runs, which name processes, for times, and paths in it."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.startswith(("lock", "state-"))
+        if path.is_file() and not path.name.startswith(("lock", "state-", "costs"))
     }

@@ -27,6 +27,8 @@ odd_pixels = tests.models.odd:OddPixels
 odd_text = tests.models.odd:OddText
 odd_dataset = tests.models.odd:OddDataset
 odd_batch = tests.models.odd:OddBatch
+slow_text = tests.models.slow:SlowText
+slow_batch = tests.models.slow:SlowBatch
 """
 
 

@@ -114,13 +114,13 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
 @pytest.mark.parametrize(
     ("together", "message"),
     [
-        ("(n, 2)", r"score\(\) returned an array of shape \(3, 2\) for 3 items: the shape must be \(3,\)"),
-        ("(1, n)", r"score\(\) returned an array of shape \(1, 3\) for 3 items"),
-        ("none", r"score\(\) returned None for 3 items"),
-        ("number", r"score\(\) returned a float for 3 items"),
-        ("dict", r"score\(\) returned a dict for 3 items"),
-        ("text", r"score\(\) returned a str for 3 items"),
-        ("few", r"score\(\) returned 2 values for 3 items"),
+        ("(n, 2)", r"score\(\) returned an array of shape \(2, 2\) for 2 items: the shape must be \(2,\)"),
+        ("(1, n)", r"score\(\) returned an array of shape \(1, 2\) for 2 items"),
+        ("none", r"score\(\) returned None for 2 items"),
+        ("number", r"score\(\) returned a float for 2 items"),
+        ("dict", r"score\(\) returned a dict for 2 items"),
+        ("text", r"score\(\) returned a str for 2 items"),
+        ("few", r"score\(\) returned 1 values for 2 items"),
     ],
 )
 def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together, message):

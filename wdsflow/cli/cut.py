@@ -5,8 +5,9 @@ from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given, Only
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
-from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate, with_progress
-from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.run_arguments import Exports, InAndOut, Ledger, NoLedger, need_predicate
+from wdsflow.cli.shared.run_display import displayed
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe
@@ -44,7 +45,7 @@ def cut(
         raise NoLedger(nearest_ledger(Path() if isinstance(out, str) else out.absolute()))
     need_predicate(recipe)
     with run_folder(out, options) as folder, shown_as(folder, out):
-        with progress() as begin:
-            report = cut_shards(shards, folder, scores.ledger, recipe, with_progress(options, begin))
+        with displayed(options, typed) as shown:
+            report = cut_shards(shards, folder, scores.ledger, recipe, shown)
         exported(report, folder, lists.export)
         show(report, folder, typed)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate, with_progress
-from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
-from wdsflow.cli.shared.terminal import shown_as
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate
+from wdsflow.cli.shared.run_display import displayed
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
+from wdsflow.cli.shared.terminal import print_lines, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_options import RunOptions
@@ -48,17 +49,24 @@ def filter(  # noqa: A001 - the name of the command
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
         _print(printing, places, recipe, allow_pipe=options.allow_pipe)
+        if printing.explain:
+            _print_models(typed, recipe, options)
         return
     shards, out = places.named("" if options.dry_run else "kept")
     need_predicate(recipe)
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
-        with progress() as begin:
-            report = filter_shards(
-                shards, folder, recipe, with_progress(options, begin), embeddings_from=embeddings.embeddings_from
-            )
+        with displayed(options, typed) as shown:
+            report = filter_shards(shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from)
         exported(report, folder, lists.export)
         show(report, folder, typed)
+
+
+def _print_models(typed: Typed, recipe: Recipe, options: RunOptions) -> None:
+    """Print what scores by models cost, which the plan does not measure."""
+    from wdsflow.cli.shared.explained_models import model_lines
+
+    print_lines(*model_lines(typed, recipe, options))
 
 
 def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, *, allow_pipe: bool) -> None:

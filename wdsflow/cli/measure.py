@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Misuse, RecipeFile, with_progress
-from wdsflow.cli.shared.run_outcome import check_exports, exported, progress, show
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Misuse, RecipeFile
+from wdsflow.cli.shared.run_display import displayed
+from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.filtering.recipe.recipe import RESIZING, Recipe, recorded_run
@@ -46,10 +47,8 @@ def measure(
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
-        with progress() as begin:
-            report = measure_shards(
-                shards, folder, recipe, with_progress(options, begin), embeddings_from=embeddings.embeddings_from
-            )
+        with displayed(options, typed) as shown:
+            report = measure_shards(shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from)
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

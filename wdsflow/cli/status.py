@@ -58,12 +58,14 @@ def status(_: Typed, where: Folder, options: StatusOptions) -> None:
 def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
     """Yield the status of a run: slices that are not done, and the commands that complete it."""
     kept = f", {status.total('kept'):,} kept" if any(each.kept is not None for each in status.slices) else ""
-    yield f"{status.summary}; {status.total('samples'):,} samples{kept}"
+    samples = f"; {status.total('samples'):,} samples{kept}" if status.total("shards") else ""
+    yield f"{status.summary}{samples}"
     left = [each for each in status.slices if each.phase != "done"]
     for each in left:
         which = f"slice {each.index:,}: " if status.count > 1 else ""
         detail = "; ".join(filter(None, (each.process, escape(each.why, 500))))
-        yield f"  {which}{each.phase}, {each.done:,} of {each.shards:,} shards done{detail and f' ({detail})'}"
+        shards = f", {each.done:,} of {each.shards:,} shards done" if each.shards else ""
+        yield f"  {which}{each.phase}{shards}{detail and f' ({detail})'}"
     again = [each.command for each in left if each.phase != "running"]
     if any(again):
         yield from ("to complete it:", *(f"  {escape(command, 100_000)}" for command in again if command))

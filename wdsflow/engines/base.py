@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
-from wdsflow.engines.peer import Mark
+from wdsflow.engines.peer import Mark, TaskProgress
 
 EngineName = Literal["local", "ray"]
 
@@ -80,6 +80,13 @@ class Engine(ABC, Generic[T]):
     @abstractmethod
     def next(self) -> tuple[T, Any]:
         """Wait until one of the tasks is done, and return it with its answer, or Trouble. Raises EngineError."""
+
+    def under_way(self) -> "list[tuple[T, TaskProgress]] | None":
+        """Return the tasks that are begun, and how much of each is done; None if only finished tasks are known.
+
+        Any thread may call it until the engine is closed.
+        """
+        return None
 
     @abstractmethod
     def close(self) -> None:

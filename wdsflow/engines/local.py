@@ -13,7 +13,7 @@ from typing import Any
 from wdsflow.lazy import leave_pandas_out
 
 from .base import Engine, T, Task, Trouble, Work, trouble_of
-from .peer import Mark, Peer, receive, send, take_line
+from .peer import Mark, Peer, TaskProgress, receive, send, take_line
 from .retries import TaskDeaths
 from .site import processes_pay
 
@@ -56,6 +56,10 @@ class LocalEngine(Engine[T]):
         self._waiting -= 1
         return item
 
+    def under_way(self) -> list[tuple[T, TaskProgress]]:
+        """Return the tasks that workers have begun."""
+        return [found for worker in list(self._workers) if (found := worker.under_way()) is not None]
+
     def close(self) -> None:
         """End the workers, then the threads that wait for them."""
         for _ in self._threads:
@@ -87,6 +91,7 @@ class OwnProcess(Engine[T]):
         self._function = function
         self._todo: collections.deque[T] = collections.deque()
         self._mark = Mark()
+        self._task: T | None = None
 
     def submit(self, task: T) -> None:
         """Take a task."""
@@ -94,11 +99,19 @@ class OwnProcess(Engine[T]):
 
     def next(self) -> tuple[T, Any]:
         """Work on the oldest task."""
-        task = self._todo.popleft()
+        self._task = task = self._todo.popleft()
         try:
             return task, self._function(task, self._mark)
         except Exception as error:  # noqa: BLE001 - reported as by a worker
             return task, trouble_of(error)
+        finally:
+            self._task = None
+            self._mark.begin()
+
+    def under_way(self) -> list[tuple[T, TaskProgress]]:
+        """Return the task that is begun."""
+        task = self._task
+        return [(task, self._mark.progress)] if task is not None and self._mark.is_begun else []
 
     def close(self) -> None:
         """Free the memory of the mark."""
@@ -141,6 +154,10 @@ class FirstHere(Engine[T]):
         self._done, self._left = self._done + size, self._left - size
         return task, answer
 
+    def under_way(self) -> list[tuple[T, TaskProgress]]:
+        """Return the tasks that are begun."""
+        return (self._processes or self._here).under_way()
+
     def close(self) -> None:
         """End the processes, if there are any."""
         if self._processes is not None:
@@ -163,13 +180,27 @@ class Worker:
         self._peer: Peer | None = None
         self._lock = threading.Lock()
         self._stopped = False
+        self._task: Any = None
 
     def work(self, task: Task) -> Any:
         """Return the answer to a task, or Trouble; None if it was stopped."""
+        self._task = task
+        try:
+            return self._answer(task)
+        finally:
+            self._task = None
+            self._mark.begin()
+
+    def under_way(self) -> tuple[Any, TaskProgress] | None:
+        """Return the task that is begun, and how much of it is done."""
+        task = self._task
+        return (task, self._mark.progress) if task is not None and self._mark.is_begun else None
+
+    def _answer(self, task: Task) -> Any:
         deaths = TaskDeaths()
         while not self._stopped:
             peer = self._peer or self._start()
-            self._mark.set(-1)
+            self._mark.begin()
             with contextlib.suppress(OSError, EOFError):
                 return peer.ask((self._function, task))
             status = peer.wait()
@@ -224,7 +255,7 @@ def serve(mark: int) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             function, argument = receive(line)
-            note.set(-1)
+            note.begin()
             try:
                 answer = function(argument, note)
             except Exception as error:  # noqa: BLE001 - sent to the process that asked

@@ -13,7 +13,7 @@ Talk
     in both directions. The process calls ``take_line`` first.
 Position
     A ``Note`` is shared memory. The process writes its position there; the other side can read it at any time, also
-    after a crash. ``Mark`` is a note of one number.
+    after a crash. ``Mark`` is a note of the sample that it is at, and of how much of its task is done.
 Death
     ``receive`` raises EOFError. ``wait`` returns the exit status: ``ending``, ``killed_by`` and ``likely_memory`` explain it.
     Nothing is repeated here: ``retries`` has the policy.
@@ -37,9 +37,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 _SIZE = struct.Struct("<Q")
+_NUMBER, _PROGRESS = struct.Struct("<q"), struct.Struct("<qd")
 _PAUSE = 0.02  # seconds between two looks at a process
 
 
@@ -235,20 +236,46 @@ class Note:
         self._memory.close()
 
 
+class TaskProgress(NamedTuple):
+    """How much of a task is done. ``share``: from 0 to 1."""
+
+    samples: int
+    share: float
+
+
 class Mark(Note):
-    """The number of the sample that a process is at; -1: none."""
+    """The number of the sample that a process is at, -1 for none; and how much of its task is done."""
 
     def __init__(self, fd: int = -1) -> None:
-        super().__init__("<q", fd)
-        self.write(-1)
+        super().__init__("<qqd", fd)
+        self.begin()
+
+    def begin(self) -> None:
+        """Note that a task begins, or that none is under way."""
+        self.write(-1, 0, 0.0)
 
     def set(self, number: int) -> None:
         """Set the sample that begins."""
-        self._layout.pack_into(self._memory, 0, number)
+        _NUMBER.pack_into(self._memory, 0, number)
 
     def get(self) -> int:
         """Return the number that was set last."""
         return int(self.read()[0])
+
+    def settle(self, samples: int, share: float) -> None:
+        """Set how many samples of the task are done, and which share of it."""
+        _PROGRESS.pack_into(self._memory, _NUMBER.size, samples, share)
+
+    @property
+    def progress(self) -> TaskProgress:
+        """How much of the task is done."""
+        return TaskProgress(*self.read()[1:])
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the first sample of the task has begun."""
+        number, samples, _ = self.read()
+        return bool(number >= 0 or samples > 0)
 
 
 def killed_by(status: int | None) -> str:

@@ -178,7 +178,7 @@ def _scored_first(
     adding = ""
     if kind == "measure" and not options.restart:
         recipe, adding = _with_earlier(recipe, layout)
-    recipe, line_on_precision = _with_precision(recipe, options)
+    recipe, line_on_precision = with_precision(recipe, options)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
     say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
     embedded = _reuse(embeddings_from, names, layout, recipe, options)
@@ -218,7 +218,7 @@ def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
     return replace(recipe, scores=(*earlier, *more)), line
 
 
-def _with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
+def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
     """Return the recipe with the precision in which its models run, and a line if it is not fp32.
 
     On a cluster "auto" is fp32: which GPUs its nodes have is not known yet.

@@ -14,6 +14,8 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range
 
+MANIFEST, COSTS = "manifest", "costs"  # files, without extension
+
 
 @dataclass
 class ShardRecord(Line):
@@ -103,6 +105,10 @@ class Layout:
         """The recipe of the run."""
         return self.inside / "run.json"
 
+    def costs(self) -> list[Path]:
+        """Return the files with what models took, in both passes and all slices."""
+        return [path for folder in (self.inside, self.scored.inside) for path in sorted(folder.glob(f"{COSTS}*.json"))]
+
     @property
     def has_ledgers(self) -> bool:
         """Whether a run was started here, even if it finished no shard."""
@@ -164,9 +170,6 @@ class Layout:
 
 def _stem(name: str) -> str:
     return name.removesuffix(".tar")
-
-
-MANIFEST = "manifest"  # without extension
 
 
 def records_in_order(layout: Layout) -> list[ShardRecord]:

@@ -21,6 +21,7 @@ from wdsflow.text.options import (
 
 if TYPE_CHECKING:
     from .run_folder import ShardFailure, ShardRecord
+    from .run_progress import RunSoFar
 
     Tell = Callable[[ShardRecord | ShardFailure], object]
 
@@ -45,6 +46,7 @@ class RunOptions:
         say: called with lines about loaded models.
         begin: called with the number of shards and the activity, "measuring" or "writing". Its result is called after
             each shard.
+        watch: called several times a second, from another thread, with the progress within shards.
     """
 
     jobs: int | None = option(
@@ -87,6 +89,7 @@ class RunOptions:
     allow_pipe: bool = allow_pipe_option(OTHER)
     say: Callable[[str], object] | None = None
     begin: "Callable[[int, str], Tell | None] | None" = None
+    watch: "Callable[[RunSoFar], object] | None" = None
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""

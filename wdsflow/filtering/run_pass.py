@@ -1,9 +1,9 @@
 """One pass over shards: processes those that are not done, on the engine of the run, and records the results."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from wdsflow import version
@@ -20,21 +20,27 @@ from wdsflow.filtering.ledger.ledger_row import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask
+from wdsflow.memory.batching.device import choose
 from wdsflow.memory.sizes import format_size, parse_size
 from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
-from wdsflow.models.processes import ModelProcesses, models_at
+from wdsflow.models.model_costs import ModelCost, add_costs
+from wdsflow.models.processes import ModelProcesses, costs_here, models_at
 from wdsflow.records.unfinished import unfinished_run
 from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
+from wdsflow.stages.scores.model.model_score import Model
 
+from .explain_models import models_by_digest
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
+from .run_progress import RunWatch, watching
 from .run_record import RunRecord
 from .run_report import RunReport
 
+_Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 BASE = 160 << 20  # bytes of a process before it sees a sample
 
 
@@ -245,7 +251,7 @@ class Pass:
             return
         urls = [url for _, url, _ in todo]
         with ExitStack() as stack:
-            models = self._models(stack, todo)
+            models = self._models(stack, todo, record)
             tasks = self._tasks(todo, parse_size(self.recipe.image_memory), models)
             cluster = self.cluster or stack.enter_context(joined(options))
             locks = [lock.fd for lock in record.locks] if record is not None else []
@@ -259,10 +265,16 @@ class Pass:
                 scores=self.scored is None,
                 window=models.window,
             )
-            report_shard = options.begin(len(tasks), "writing" if self.tars else "measuring") if options.begin else None
+            activity = "writing" if self.tars else "measuring"
+            report_shard = options.begin(len(tasks), activity) if options.begin else None
             guard = BrokenRunGuard(report.records)
-            for task, answer in stack.enter_context(closing(work_on(engine, tasks))):
+            answers = stack.enter_context(closing(work_on(engine, tasks)))
+            watch = RunWatch(engine, tasks, activity, models.devices)
+            if options.watch is not None:
+                stack.enter_context(watching(watch, options.watch))
+            for task, answer in answers:
                 result = _taken(task, answer, report, guard)
+                watch.add(task, getattr(result, "samples", 0))
                 done = guard.take(result) if isinstance(result, ShardRecord) else []
                 _note(done, record)
                 if report_shard is not None:
@@ -275,7 +287,7 @@ class Pass:
         common = set[str].intersection(*there)
         return {call for call in program_of(self.recipe).scores if str(call) not in common}
 
-    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]]) -> ModelPlace:
+    def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, models = self.options, program_of(self.recipe).models
         if all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
@@ -289,11 +301,21 @@ class Pass:
             return place
         if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
+            place = replace(place, devices=tuple(choose(options.device)[:1]))
+            costs: _Costs = partial(costs_here, place)
         else:
             processes = stack.enter_context(ModelProcesses(options.device, options.gpu_memory))
-            lines, place = processes.prepare(first), processes.place
+            lines, place, costs = processes.prepare(first), processes.place, processes.costs
+        if record is not None:
+            stack.callback(self._keep_costs, costs, record)
         say_all(options, lines)
         return place
+
+    def _keep_costs(self, costs: _Costs, record: RunRecord) -> None:
+        """Keep what models took next to the finished shards; a run that finished none leaves nothing."""
+        if record.lines:
+            with suppress(OSError):  # no output depends on them
+                add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
 
     def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
         about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))

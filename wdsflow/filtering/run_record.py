@@ -13,12 +13,13 @@ from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import Lock
+from wdsflow.records.run_state import part_name
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.text.shell import quote
 from wdsflow.text.words import how_many
 
-from .run_folder import MANIFEST, Layout, ShardRecord, refuse
+from .run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
 
 _ONE_OF = {"filter": "a filter", "measure": "a measurement", "cut": "a cut"}
 
@@ -196,6 +197,11 @@ class RunRecord(OutputRecord[ShardRecord]):
                     found.update(scores_of(read_about(each.layout.ledger(name))))
         return tuple(score for score in scores_of(self.options) if score in found)
 
+    @property
+    def costs_path(self) -> Path:
+        """The file with what models took; each slice has its own."""
+        return self.layout.inside / f"{part_name(COSTS, self.part)}.json"
+
     def all_paths(self) -> Iterator[Path]:
         """Yield the files that outputs may have, under the names of an earlier run."""
         before = self.options or {}
@@ -274,6 +280,8 @@ class RunRecord(OutputRecord[ShardRecord]):
     def remove(self) -> None:
         """Remove all files of the outputs, and those of the first of two passes."""
         super().remove()
+        for path in self.layout.costs():
+            path.unlink(missing_ok=True)
         shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # only this run works in it
 
     def why(self, name: str, before: Any, now: object) -> str:

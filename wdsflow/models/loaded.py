@@ -1,5 +1,6 @@
 """Models on one device, loaded on first use. torch is imported in functions only."""
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -58,6 +59,7 @@ class ModelPlace:
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
     apart: tuple[Model, ...] | None = None
     window: int = WINDOW
+    devices: tuple[str, ...] = field(default=(), compare=False)  # where they are, for messages
 
 
 class LoadedModels:
@@ -75,6 +77,7 @@ class LoadedModels:
         self._memory = memory
         self._open: Any = None  # the device, opened for the first model
         self.runners: dict[Model, BatchRunner[Any, Any]] = {}
+        self.spent: dict[str, tuple[int, float]] = {}  # by the ``repr`` of a model: items, and seconds
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
@@ -97,13 +100,20 @@ class LoadedModels:
 
         if model not in self.runners:  # the process replaces another, or nothing was prepared
             self.make_ready(model)
+        started = time.perf_counter()
         try:
             with torch.inference_mode(), current_device(self.device):
-                return self.runners[model].map(items, alone)
+                outputs = self.runners[model].map(items, alone)
+            self._spend(model, len(items), time.perf_counter() - started)
+            return outputs
         except OutputsError as error:
             useless = ModelError(f"{model.called()}: {error}")
             useless.blames = model.called()
             raise useless from None
+
+    def _spend(self, model: Model, items: int, seconds: float) -> None:
+        before, took = self.spent.get(repr(model), (0, 0.0))
+        self.spent[repr(model)] = before + items, took + seconds
 
     def staged(self, model: Model, items: Sequence[Any]) -> Sequence[Any]:
         """Return the items for ``map``, pictures of one shape copied to memory that a GPU reads by itself.
@@ -179,6 +189,11 @@ class LoadedModels:
 def window_of(*devices: str) -> int:
     """Return the bytes of items that are sent together to models on these devices."""
     return GPU_WINDOW if any(device.startswith("cuda") for device in devices) else WINDOW
+
+
+def begins_small(window: int) -> bool:
+    """Return whether the first windows of a shard are small, for a ``window_of`` some devices: on a CPU."""
+    return window < GPU_WINDOW
 
 
 def memory_share(models: Sequence[Model], device: str, memory: str | None) -> float | None:

@@ -7,7 +7,7 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -20,11 +20,22 @@ from wdsflow.engines.peer import Peer, receive, send
 from wdsflow.engines.retries import LOADS, NOT_BEGUN, SERVERS, ItemTrials
 from wdsflow.memory.batching.attempt import POISONED, Failure, PoisonedError
 from wdsflow.memory.batching.device import check_cap, choose
-from wdsflow.models.server import Ask, Begun, Loading, NotBegun, ServerSetup, ended_mark, load_of, worked_mark
+from wdsflow.models.server import (
+    Ask,
+    Begun,
+    Loading,
+    NotBegun,
+    ServerSetup,
+    costs_mark,
+    ended_mark,
+    load_of,
+    worked_mark,
+)
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.stages.scores.model.model_score import Model
 
 from .loaded import WINDOW, LoadedModels, ModelError, ModelPlace, PreparedModels, window_of
+from .model_costs import ModelCost, costs_of, spent_there, where_of
 
 # A batch takes hundreds of MB in large pieces. By default, glibc maps and unmaps each: a third of the time of a small
 # CLIP. Other C libraries ignore these names. Memory is returned only when it is short: see HostDevice.release.
@@ -176,7 +187,7 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
             for number, name in enumerate(devices)
         ]
         addresses = tuple(process.setup.address for process in self._processes)
-        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices))
+        self.place = ModelPlace(addresses, key, device, memory, window=window_of(*devices), devices=tuple(devices))
 
     def prepare(self, models: Sequence[Model]) -> tuple[str, ...]:
         """Load models on all devices, try the largest item of each, and return a line about each. Raises ModelError."""
@@ -187,6 +198,11 @@ class ModelProcesses(AbstractContextManager["ModelProcesses"]):
             lines += prepared.lines
             self.place = replace(self.place, facts=prepared.facts)
         return lines
+
+    def costs(self, models: Mapping[str, Model]) -> list[ModelCost]:
+        """Return what some models took, which are given by digests of their identities."""
+        spent = [spent_there(costs_mark(process.setup.address)) for process in self._processes]
+        return [cost for each in spent for cost in costs_of(models, *each)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -233,6 +249,15 @@ class _ModelProcess:
         with suppress(OSError):
             peer.send(self.setup)
         return peer
+
+
+def costs_here(place: ModelPlace, models: Mapping[str, Model]) -> list[ModelCost]:
+    """Return what some models took in this process since the last call, given by digests of their identities."""
+    loaded = models_at(place)
+    if not isinstance(loaded, LoadedModels):
+        return []
+    spent, loaded.spent = loaded.spent, {}
+    return costs_of(models, where_of(loaded.device), spent)
 
 
 def models_at(place: ModelPlace) -> Models:

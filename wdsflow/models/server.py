@@ -21,6 +21,7 @@ from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.batching.device import prepare_environment
 
 from .loaded import LoadedModels, ModelError
+from .model_costs import note_spent, where_of
 
 # Requests: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes up to 80 MiB as it arrives and 128
 # MiB of pinned memory, 0.6 GiB together.
@@ -71,6 +72,11 @@ def worked_mark(address: str) -> Path:
 def ended_mark(address: str) -> Path:
     """Return the file that exists if no other process will be started."""
     return Path(f"{address}.ended")
+
+
+def costs_mark(address: str) -> Path:
+    """Return the file with what models took in the process: see ``model_costs``."""
+    return Path(f"{address}.costs")
 
 
 def load_of(address: str) -> float:
@@ -124,7 +130,7 @@ def serve() -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(setup.address)  # of a process before this one
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
-    models, worked = LoadedModels(setup.device, setup.memory), False
+    models, worked, where = LoadedModels(setup.device, setup.memory), False, ""
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
     room = threading.Semaphore(_GPU_HELD if setup.device.startswith("cuda") else _HELD)
     desk = _Desk(asked, models, room, _Load(setup.address))
@@ -150,6 +156,10 @@ def serve() -> None:
             worked = True
             with contextlib.suppress(OSError):
                 worked_mark(setup.address).touch()
+        if waiting.ask.what == "map":
+            where = where or where_of(setup.device)
+            with contextlib.suppress(OSError):
+                note_spent(costs_mark(setup.address), where, models.spent)
         waiting.answer.append(answer)
         waiting.done.set()
         if isinstance(answer, PoisonedError):
@@ -217,7 +227,7 @@ def _staged(ask: Ask, models: LoadedModels) -> Ask:
 def _end(address: str) -> None:
     """End because the parent process has ended."""
     with contextlib.suppress(OSError):  # a killed parent could not
-        for mark in (worked_mark(address), ended_mark(address), _load_mark(address)):
+        for mark in (worked_mark(address), ended_mark(address), _load_mark(address), costs_mark(address)):
             mark.unlink(missing_ok=True)
         os.unlink(address)
         os.rmdir(os.path.dirname(address))

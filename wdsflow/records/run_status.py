@@ -20,7 +20,7 @@ from .refusals import is_held
 from .run_state import DONE, PREFIX, RunState, part_name, read_states
 from .store import Store
 from .store_lock import STALE, is_alive, is_here, who
-from .unfinished import INSIDE, Unfinished
+from .unfinished import INSIDE, RUNS, Unfinished, unfinished_run
 from .working_folder import remote_url
 
 _COUNTS = ("samples", "kept")
@@ -72,6 +72,8 @@ class RunStatus:
     @property
     def summary(self) -> str:
         """How much is done, in a line."""
+        if not self.total("shards"):
+            return f"{self.run}: no shard yet, it reads its inputs first"
         done = sum(each.phase == "done" for each in self.slices)
         slices = f", in {done:,} of {self.count:,} slices" if self.count > 1 else ""
         return f"{self.run}: {self.total('done'):,} of {self.total('shards'):,} shards done{slices}"
@@ -93,7 +95,8 @@ def statuses(out: Path | str) -> list[RunStatus]:
         others = (path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX))
         stems += [(path.stem, path.stem) for path in others if path.with_suffix(".jsonl").is_file()]
         found = [_RunFiles(inside, *each, holder).status() for each in stems]
-    found = [each for each in found if each.total("shards")]  # what index records is not planned
+        found = [each for each in found if each.total("shards")]  # what index records is not planned
+        found = found or [*_reading(inside, holder)]
     if not found:
         raise NoRun(f"no run of wdsflow has written to {out}")
     return found
@@ -108,6 +111,18 @@ def _seen(out: Path | str) -> Iterator[tuple[Path, dict[str, Any] | None]]:
         return
     with scratch("status") as folder:
         yield folder / INSIDE, Store(url, folder).look() or {}
+
+
+def _reading(inside: Path, holder: dict[str, Any] | None) -> Iterator[RunStatus]:
+    """Yield the run that has only marked the folder: it reads its inputs, or was killed there."""
+    mark = unfinished_run(inside.parent)
+    if mark is None or mark.shards or mark.run not in RUNS:
+        return
+    works = is_held(inside / "lock") if holder is None else bool(holder)
+    phase: Phase = "running" if works else "dead"
+    why = "" if works else "it was killed while it read its inputs"
+    everything = SliceStatus(0, phase, 0, 0, 0, None, "", why, mark.from_here(mark.words))
+    yield RunStatus(mark.run, 1, [everything], merged=False, identity="")
 
 
 class _RunFiles:

@@ -1,9 +1,12 @@
 """EasyOCR's networks as models: text detection (CRAFT) and recognition. Heavy libraries are imported on first use."""
 
 import importlib.util
+import math
+import runpy
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
@@ -127,7 +130,7 @@ class Maps(NamedTuple):
 
 
 class Boxes(NamedTuple):
-    """Boxes around text, in pixels of the picture; they may extend beyond it."""
+    """Boxes around text, in pixels of a picture, or of its canvas; they may extend beyond it."""
 
     upright: list[tuple[int, int, int, int]]  # least and largest x, least and largest y
     tilted: list[list[Point]]  # four corners
@@ -135,8 +138,33 @@ class Boxes(NamedTuple):
     height: int
 
 
-def boxes_of(maps: Maps) -> Boxes:
+class FoundText(NamedTuple):
+    """Output of the detector on a CPU: the boxes of ``Maps``, so that decoders need not import EasyOCR for them."""
+
+    on_picture: Boxes
+    on_canvas: Boxes
+
+
+def found_text(maps: Maps, canvas: Canvas) -> FoundText:
+    """Return the boxes of the maps of a canvas."""
+    on_picture = boxes_of(maps)
+    height, width = canvas.pixels.shape[:2]
+    if (width, height) == (canvas.width, canvas.height):
+        return FoundText(on_picture, on_picture)
+    return FoundText(on_picture, boxes_of(_on_canvas(maps, canvas.pixels)))
+
+
+def _on_canvas(maps: Maps, pixels: "Pixels") -> Maps:
+    height, width = pixels.shape[:2]
+    return maps._replace(width=width, height=height, ratio=1.0)
+
+
+def boxes_of(found: Maps | FoundText) -> Boxes:
     """Return the boxes that ``easyocr.Reader.detect`` returns for the picture."""
+    return found.on_picture if isinstance(found, FoundText) else _boxes_of(found)
+
+
+def _boxes_of(maps: Maps) -> Boxes:
     import numpy as np
     from easyocr.craft_utils import adjustResultCoordinates, getDetBoxes
     from easyocr.utils import diff, group_text_box
@@ -163,7 +191,10 @@ _MEAN, _SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, kw_only=True)
 class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr", "opencv-python-headless", "numpy")):
-    """Detects text. Items are ``Canvas``, outputs ``Maps``; in fp32.
+    """Detects text. Items are ``Canvas``, outputs ``Maps``, or ``FoundText`` on a CPU; in fp32.
+
+    Turning maps into boxes takes EasyOCR and PyTorch, 736 MB and four seconds in each decoder. On a CPU the process of
+    the model does it, which has both. A GPU would wait for it: there decoders do it, several at a time.
 
     ``weights``: the folder of craft_mlt_25k.pth, "" for that of the extra ``ocr``. ``canvas``: pixels of the longer
     side, at most. Sides are padded to multiples of 32, as EasyOCR does; only pictures of equal padded size share a
@@ -183,12 +214,18 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
         network.load_state_dict(_state_of(self.weights, DETECTOR, device))
         return network.to(device).eval().requires_grad_(requires_grad=False)
 
-    def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
+    def run(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps] | list[FoundText]:
+        maps = self.maps(loaded, batch)
+        if not _is_on_cpu(loaded):
+            return maps
+        return [found_text(each, canvas) for each, canvas in zip(maps, batch, strict=True)]
+
+    def maps(self, loaded: "torch.nn.Module", batch: Sequence[Canvas]) -> list[Maps]:
         """Return the maps of each picture; pictures of equal padded size share a forward pass, except on a CPU.
 
         There, this would only take more memory.
         """
-        on_cpu = next(loaded.parameters()).device.type == "cpu"
+        on_cpu = _is_on_cpu(loaded)
         groups: dict[tuple[int, ...], list[int]] = {}
         for position, item in enumerate(batch):
             size = padded(item.pixels.shape[0]), padded(item.pixels.shape[1])
@@ -212,6 +249,10 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
     def identity(self) -> dict[str, object]:
         settings = {"canvas": self.canvas, "weights": _hash_of(self.weights, DETECTOR)}
         return {**super().identity(), "settings": settings}
+
+
+def _is_on_cpu(network: "torch.nn.Module") -> bool:
+    return next(network.parameters()).device.type == "cpu"
 
 
 def _scores(network: "torch.nn.Module", items: Sequence[Canvas], size: tuple[int, int]) -> "NDArray[np.float32]":
@@ -247,17 +288,36 @@ class Line(NamedTuple):
     width: int  # that it is padded to
 
 
-def lines_of(pixels: "Pixels", maps: Maps) -> list[Line]:
-    """Return the lines in a picture (height, width, 3), in which the detector found ``maps``.
+class UncutLines(NamedTuple):
+    """A canvas and the boxes on it. Its lines are cut out where they are read: see ``TextDetector``."""
 
-    They are cropped from this picture, even if it is smaller than the original.
-    """
+    pixels: "Pixels"  # height, width, 3
+    boxes: Boxes
+
+    @property
+    def widths(self) -> list[int]:
+        """The padded widths of the lines; those of tilted lines are estimates."""
+        sizes: list[tuple[float, float]] = [
+            (right - left, bottom - top) for left, right, top, bottom in self.boxes.upright
+        ]
+        sizes += [(math.dist(quad[0], quad[1]), math.dist(quad[1], quad[2])) for quad in self.boxes.tilted]
+        return [HEIGHT * math.ceil(max(wide, high) / max(1, min(wide, high))) for wide, high in sizes]
+
+
+def lines_of(pixels: "Pixels", found: Maps | FoundText) -> list[Line] | UncutLines:
+    """Return the lines in a canvas (height, width, 3), in which the detector found text."""
+    if isinstance(found, FoundText):
+        return UncutLines(pixels, found.on_canvas)
+    return cut_lines(pixels, boxes_of(_on_canvas(found, pixels)))
+
+
+def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[Line]:
+    """Return the lines in the boxes on a canvas, cut out of it, even if it is smaller than the picture."""
     import cv2
     from easyocr.utils import get_image_list
 
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
-    boxes = boxes_of(maps._replace(width=width, height=height, ratio=1.0))
     found: list[tuple[list[list[int]], list[list[Point]]]] = [
         ([list(box)], [])
         for box in boxes.upright
@@ -284,7 +344,7 @@ class _About(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages, "pillow", "torchvision")):
-    """Reads text. Items are the lines of a picture, outputs a (text, confidence) for each line.
+    """Reads text. Items are the lines of a picture, cut or uncut, outputs a (text, confidence) for each line.
 
     With the lines of ``lines_of``, the same as ``easyocr.Reader(..., quantize=False).readtext`` with its defaults; of
     pictures larger than the detector's canvas, lines are cut out of the canvas. ``network``: the recogniser, by
@@ -301,12 +361,14 @@ class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages,
         generation, about = self._about()
         return _Recogniser(generation, about, self._ignored(about), self.weights, device)
 
-    def run(self, loaded: "_Recogniser", batch: Sequence[Sequence[Line]]) -> list[Lines]:
-        texts = iter(loaded.read([line for lines in batch for line in lines]))
-        return [list(islice(texts, len(lines))) for lines in batch]
+    def run(self, loaded: "_Recogniser", batch: Sequence[Sequence[Line] | UncutLines]) -> list[Lines]:
+        cut = [cut_lines(*item) if isinstance(item, UncutLines) else item for item in batch]
+        texts = iter(loaded.read([line for lines in cut for line in lines]))
+        return [list(islice(texts, len(lines))) for lines in cut]
 
-    def cost(self, item: Sequence[Line]) -> int:
-        return max(1, sum(HEIGHT * line.width for line in item))
+    def cost(self, item: Sequence[Line] | UncutLines) -> int:
+        widths = item.widths if isinstance(item, UncutLines) else [line.width for line in item]
+        return max(1, HEIGHT * sum(widths))
 
     def identity(self) -> dict[str, object]:
         weights = _hash_of(self.weights, self._about()[1]["filename"])
@@ -314,25 +376,36 @@ class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages,
         return {**super().identity(), "settings": settings}
 
     def _about(self) -> tuple[str, _About]:
-        from easyocr.config import recognition_models
-
-        for generation, networks in recognition_models.items():
+        models = _config()["recognition_models"]
+        for generation, networks in models.items():
             if self.network in networks:
                 return generation, networks[self.network]
-        known = ", ".join(sorted(name for networks in recognition_models.values() for name in networks))
+        known = ", ".join(sorted(name for networks in models.values() for name in networks))
         raise ValueError(f"network={self.network!r}: EasyOCR has {known}")
 
     def _ignored(self, about: _About) -> str:
         """Return the characters of the network that the languages do not have."""
-        from easyocr.config import BASE_PATH
-
         allowed = set(about.get("symbols") or "0123456789!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~ ")
         for code in self.language.split(";"):
-            path = Path(BASE_PATH) / "character" / f"{code.strip()}_char.txt"
+            path = _folder() / "character" / f"{code.strip()}_char.txt"
             if not code.strip().replace("_", "").isalpha() or not path.is_file():
                 raise ValueError(f"language={code.strip()!r}: EasyOCR knows no such code")
             allowed.update("".join(path.read_text(encoding="utf-8-sig").splitlines()))
         return "".join(sorted(set(about["characters"]) - allowed))
+
+
+def _folder() -> Path:
+    """Return the folder of EasyOCR, without importing it: that takes 700 MB."""
+    spec = importlib.util.find_spec("easyocr")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("No module named 'easyocr'", name="easyocr")
+    return Path(spec.submodule_search_locations[0])
+
+
+@cache
+def _config() -> dict[str, Any]:
+    """Return the values of ``easyocr.config``, a file that imports nothing else."""
+    return runpy.run_path(str(_folder() / "config.py"))
 
 
 class _Recogniser:

@@ -10,7 +10,20 @@ from typing import Literal
 from ..base import Tolerance, Value, bare
 from ..sample_view import View
 from .model_score import Model, Output, Request
-from .ocr import Boxes, Canvas, Line, Maps, OnCanvas, Point, TextDetector, TextReader, boxes_of, lines_of
+from .ocr import (
+    Boxes,
+    Canvas,
+    FoundText,
+    Line,
+    Maps,
+    OnCanvas,
+    Point,
+    TextDetector,
+    TextReader,
+    UncutLines,
+    boxes_of,
+    lines_of,
+)
 from .pictures import PictureScore, Reduce
 
 
@@ -112,8 +125,8 @@ class ReadScore(OcrScore):
         return found
 
 
-def _lines(picture: Callable[[], Canvas], maps: Maps) -> list[Line]:
-    return lines_of(picture().pixels, maps)
+def _lines(picture: Callable[[], Canvas], found: Maps | FoundText) -> list[Line] | UncutLines:
+    return lines_of(picture().pixels, found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +147,7 @@ class OcrArea(OcrScore, name="ocr_area", low=0, subject="image", scale_tolerance
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:
         share = united if self.area == "union" else summed
-        return self.over_frames(view, outputs, lambda maps: share(boxes_of(maps)), self.reduce)
+        return self.over_frames(view, outputs, lambda found: share(boxes_of(found)), self.reduce)
 
 
 _WORD = re.compile(r"[^\W_]+")

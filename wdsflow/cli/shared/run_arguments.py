@@ -1,9 +1,8 @@
 """Options that several commands share, and checks for ``filter``, ``measure`` and ``cut``."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from .typed import free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.recipe.recipe import Recipe
-    from wdsflow.filtering.run_options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -132,8 +130,3 @@ def need_predicate(asked: "Recipe") -> None:
             'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
             where="True",
         )
-
-
-def with_progress(options: "RunOptions", begin: Callable[[int, str], Callable[[Any], object] | None]) -> "RunOptions":
-    """Return the options with functions that show progress and print messages."""
-    return replace(options, begin=begin, say=lambda line: print(f"wdsflow: {line}", file=sys.stderr))

@@ -1,64 +1,25 @@
-"""Progress and summary of ``filter``, ``measure`` and ``cut``."""
+"""Summary of ``filter``, ``measure`` and ``cut``."""
 
-import contextlib
 import os
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wdsflow.readers.datasets_folder import load_call
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK
-from wdsflow.text.shell import escape, quote_path
+from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
 from .nearest_paths import nearest_shards
 from .refusals import measure_again, readable, refuse
-from .terminal import as_folder, new_shards_lines, shard_bars
+from .terminal import as_folder, new_shards_lines
 from .typed import Typed, another, free
 
 if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Callable[[int, str], Callable[[Any], None] | None]]:
-    """Yield a function that starts a bar, given the number of shards and a label; it draws only on a terminal.
-
-    Bars show shards, time left, samples per second and drops by term. It returns a function to call with each result.
-    """
-    with shard_bars("{task.fields[what]}", "{task.description}") as bars:
-
-        def begin(total: int, what: str) -> Callable[[Any], None] | None:
-            if bars is None:
-                return None
-            task, live = bars.add_task("", total=total, what=what), _Live()
-            return lambda result: bars.update(task, advance=1, description=live.add(result))
-
-        yield begin
-
-
-class _Live:
-    """The counts of a run so far."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._samples = self._kept = 0
-        self._lost = Counter[str]()
-
-    def add(self, result: Any) -> str:
-        """Add a shard; return a line."""
-        self._samples += getattr(result, "samples", 0)
-        self._kept += getattr(result, "kept", 0)
-        self._lost.update(getattr(result, "dropped", {}))
-        self._lost.update(getattr(result, "quarantined", {}))
-        rate = self._samples / max(time.monotonic() - self._started, 1e-3)
-        most = ", ".join(f"-{count:,} {escape(what, 40)}" for what, count in self._lost.most_common(3))
-        return f"{rate:,.0f} samples/s, kept {self._kept:,}{', ' if most else ''}{most}"
 
 
 _REASONS = 3  # reasons shown if nothing could be read

@@ -246,18 +246,22 @@ def cannot_write(error: OSError, hint: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def shard_bars(label: str, *more: str) -> Iterator["Progress | None"]:
+def shard_bars(label: str, *more: str, counted: str = "") -> Iterator["Progress | None"]:
     """Yield bars that count shards, on standard error: standard output can be piped. None if that is not a terminal.
 
-    ``label`` and ``more`` are rich templates before and after a bar.
+    ``label`` and ``more`` are rich templates before and after a bar. ``counted`` is one in place of the number of steps
+    and the time that is left by them.
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = [TextColumn(label), BarColumn(), MofNCompleteColumn(), TextColumn("shards"), TimeRemainingColumn()]
-    with Progress(*columns, *map(TextColumn, more), console=console(sys.stderr), transient=True) as bars:
+    columns = [MofNCompleteColumn(), TextColumn("shards"), TimeRemainingColumn()]
+    if counted:
+        columns = [TextColumn(counted)]
+    shown = [TextColumn(label), BarColumn(), *columns, *map(TextColumn, more)]
+    with Progress(*shown, console=console(sys.stderr), transient=True) as bars:
         yield bars
 
 

@@ -16,14 +16,17 @@ from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.samples import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
 from wdsflow.memory.sizes import weigh
+from wdsflow.models.loaded import begins_small
 from wdsflow.models.processes import Models
 from wdsflow.stages.scores.base import ModelDatasetScore
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Request
 
 from .outcomes import BrokenScoreGuard
 from .program import Program, Seen, guarded, plain_value, without_addresses
+from .settled import Settled
 
 _MOST_SAMPLES = 512
+_FIRST_SAMPLES = 2  # on a CPU; a score that returns values of a wrong shape is not noticed with one
 
 _Place = tuple[int, Model, object]  # of an item: its sample, model and key
 
@@ -38,10 +41,12 @@ class _Pending(NamedTuple):
 
 @dataclass
 class _Window:
-    """Samples that are sent to the models together. ``most``: bytes of their items."""
+    """Samples that are sent to the models together, at most ``fits``. ``most``: bytes of their items."""
 
     most: int
-    samples: int = 0
+    fits: int  # samples
+    rows: list[Row] = field(default_factory=list)
+    samples: int = 0  # whose items are not requested yet
     pending: dict[tuple[int, ScoreCall], _Pending] = field(default_factory=dict)  # by sample and score
     items: dict[_Place, object] = field(default_factory=dict)
     outputs: dict[_Place, object] = field(default_factory=dict)
@@ -69,7 +74,7 @@ class _Window:
 
     @property
     def full(self) -> bool:
-        return self.samples >= _MOST_SAMPLES or self.weight >= self.most
+        return self.samples >= self.fits or self.weight >= self.most
 
 
 class Modelled(AbstractContextManager["Modelled"]):
@@ -77,14 +82,25 @@ class Modelled(AbstractContextManager["Modelled"]):
 
     Windows end by samples and items, never by time: the same shard makes the same batches. While models in another
     process work on one window, the next is prepared.
+
+    On a CPU a full window may take minutes. There the first ones of a shard have 2, 4, 8 ... samples: what a sample
+    takes is known soon. A GPU needs full windows from the start.
     """
 
     def __init__(
-        self, program: Program, models: Models, mark: Mark, guard: BrokenScoreGuard, embeddings: ShardEmbeddings
+        self,
+        program: Program,
+        models: Models,
+        mark: Mark,
+        guard: BrokenScoreGuard,
+        embeddings: ShardEmbeddings,
+        settled: Settled,
     ) -> None:
         self._program, self._models, self._mark, self._guard = program, models, mark, guard
         self._embeddings = embeddings if embeddings.in_use else None
-        self._window = _Window(models.window)
+        self._settled = settled
+        self._fits = _FIRST_SAMPLES if begins_small(models.window) else _MOST_SAMPLES
+        self._window = _Window(models.window, self._fits)
         self._asked: tuple[_Window, Future[None] | None] | None = None
         # Not if models run in this process: if one killed it, the sample being read would be quarantined.
         self._other = ThreadPoolExecutor(1, "wdsflow-ask") if models.apart else None
@@ -99,7 +115,9 @@ class Modelled(AbstractContextManager["Modelled"]):
         failed = []
         for sample in samples:
             if not self._program.wanted(sample.row):
+                self._settled.add(sample.row)
                 continue
+            self._window.rows.append(sample.row)
             self._window.samples += 1
             if self._request(self._window, sample):
                 failed.append(sample)
@@ -112,8 +130,9 @@ class Modelled(AbstractContextManager["Modelled"]):
     def turn(self) -> None:
         """Request this window, finish the one before, and begin the next. Two turns finish all collected samples."""
         before, window = self._asked, self._window
-        self._asked, self._window = None, _Window(self._models.window)
-        if window.pending:
+        self._fits = min(2 * self._fits, _MOST_SAMPLES)
+        self._asked, self._window = None, _Window(self._models.window, self._fits)
+        if window.rows:
             asked: Future[None] | None = None
             if self._other is None:
                 self._run(window)
@@ -143,6 +162,8 @@ class Modelled(AbstractContextManager["Modelled"]):
             self._retry(window, failed)
             if window.pending:
                 self._run_next(window)
+        for row in window.rows:
+            self._settled.add(row)
 
     def _run_next(self, window: _Window) -> None:
         """Run the items of a window after those that are requested already."""

@@ -13,6 +13,7 @@ from wdsflow.filtering.deciding.compare_samples import add_resolved
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
+from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import (
     CopiedEmbeddings,
     ShardEmbeddings,
@@ -276,8 +277,9 @@ class _Job:
         samples = Samples(source, contents=contents)
         views = Views(samples, options, task.url, task.recipe.stages)
         guard = BrokenScoreGuard(self.calls)
-        with self._modelled(guard, embeddings) as modelled:
-            rows = self._read(samples, views, embeddings, guard, modelled)
+        settled = Settled(self.mark, source.length)
+        with self._modelled(guard, embeddings, settled) as modelled:
+            rows = self._read(samples, views, embeddings, guard, modelled, settled)
         if known is not None:
             known.check(rows)
         _find_scattered(rows)
@@ -289,12 +291,12 @@ class _Job:
         return rows
 
     def _modelled(
-        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings
+        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings, settled: Settled
     ) -> AbstractContextManager[Modelled | None]:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
-        return Modelled(program, models_at(task.models), self.mark, guard, embeddings)
+        return Modelled(program, models_at(task.models), self.mark, guard, embeddings, settled)
 
     def _read(
         self,
@@ -303,6 +305,7 @@ class _Job:
         embeddings: ShardEmbeddings,
         guard: BrokenScoreGuard,
         modelled: Modelled | None,
+        settled: Settled,
     ) -> list[Row]:
         rows, known, window = [], self.known, _Window(decodes=self.program.reads_contents())
         for sample in samples:
@@ -315,25 +318,29 @@ class _Job:
             if sample.number in self.task.aside:
                 row.trouble = KILLED
             if row.trouble:
+                settled.add(row)
                 continue
             self.mark.set(sample.number)
             try:
                 view = views.view(sample)
             except Gone as gone:
                 row.trouble, row.about = gone.trouble, gone.detail
+                settled.add(row)
                 continue
             self.program.start(row, view)
             window.add(Seen(row, view))
             if window.full:
-                self._decide_window(window.take(), guard, modelled)
-        self._decide_window(window.take(), guard, modelled)
+                self._decide_window(window.take(), guard, modelled, settled)
+        self._decide_window(window.take(), guard, modelled, settled)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
             modelled.turn()
         return rows
 
-    def _decide_window(self, samples: "Sequence[Seen]", guard: BrokenScoreGuard, modelled: Modelled | None) -> None:
+    def _decide_window(
+        self, samples: "Sequence[Seen]", guard: BrokenScoreGuard, modelled: Modelled | None, settled: Settled
+    ) -> None:
         """Compute the scores that decide samples, and what else is wanted of them."""
         program = self.program
         program.advance(samples, self.mark)
@@ -345,6 +352,9 @@ class _Job:
             guard.check(row)
         if modelled is not None:
             modelled.add(samples)
+            return
+        for row, _ in samples:
+            settled.add(row)
 
     def _do_more(self, samples: "Sequence[Seen]") -> None:
         """Compute what is wanted besides the predicate, and make images of kept samples smaller."""

@@ -1,4 +1,6 @@
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,9 +14,10 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, lines_of
+from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, cut_lines, lines_of
 
 MODEL = TextDetector()
+READER = TextReader()
 
 
 def pictures():
@@ -27,6 +30,11 @@ def pictures():
 
 def items(canvas=2560):
     return [OnCanvas(canvas).of(np.asarray(image)) for image in pictures()]
+
+
+def maps(several):
+    with torch.inference_mode():
+        return MODEL.maps(loaded(MODEL), several)
 
 
 @pytest.mark.deep
@@ -54,10 +62,10 @@ def test_larger_pictures_are_made_smaller_as_easyocr_does_it():
 @pytest.mark.deep
 def test_neighbours_and_order_do_not_change_what_is_found():
     several = items() * 2
-    alone = [run(MODEL, [item])[0] for item in items()] * 2
+    alone = [maps([item])[0] for item in items()] * 2
     assert alone
-    together = run(MODEL, several)
-    backwards = run(MODEL, several[::-1])[::-1]
+    together = maps(several)
+    backwards = maps(several[::-1])[::-1]
     for one, two, three in zip(alone, together, backwards, strict=True):
         assert np.abs(one.scores - two.scores).max() < 1e-4
         assert np.abs(one.scores - three.scores).max() < 1e-4
@@ -94,7 +102,7 @@ def test_a_group_of_pictures_gives_what_each_gives_alone():
         together = _scores(loaded(MODEL), several, (96, 256))
     assert len(together) == 3
     for item, scores in zip(several, together, strict=True):
-        assert np.abs(run(MODEL, [item])[0].scores - scores).max() < 1e-4
+        assert np.abs(maps([item])[0].scores - scores).max() < 1e-4
 
 
 @pytest.mark.deep
@@ -128,8 +136,31 @@ def test_maps_and_items_travel():
     item = items()[0]
     again = pickle.loads(pickle.dumps(item))
     assert np.array_equal(again.pixels, item.pixels)
-    maps = run(MODEL, [item])[0]
-    assert boxes_of(pickle.loads(pickle.dumps(maps))) == boxes_of(maps)
+    for found in (maps([item])[0], run(MODEL, [item])[0]):
+        assert boxes_of(pickle.loads(pickle.dumps(found))) == boxes_of(found)
+
+
+@pytest.mark.parametrize("canvas", [2560, pytest.param(96, marks=pytest.mark.deep)])
+def test_a_cpu_finds_the_boxes_and_reads_the_lines_that_decoders_of_a_gpu_would(canvas):
+    several = items(canvas)[:3]
+    lines = 0
+    for item, here, found in zip(several, maps(several), run(MODEL, several), strict=True):
+        assert boxes_of(found) == boxes_of(here)
+        cut, uncut = lines_of(item.pixels, here), lines_of(item.pixels, found)
+        again = cut_lines(*uncut)
+        assert [line.width for line in again] == [line.width for line in cut]
+        assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(again, cut, strict=True))
+        lines += len(cut)
+    assert lines >= 3
+    assert run(READER, [uncut]) == run(READER, [cut])
+
+
+def test_the_cost_of_upright_lines_is_known_before_they_are_cut():
+    for item in items()[:1]:
+        found = run(MODEL, [item])[0]
+        uncut = lines_of(item.pixels, found)
+        assert found.on_canvas.upright
+        assert READER.cost(uncut) == READER.cost(cut_lines(*uncut))
 
 
 def test_transparent_and_grey_images_are_taken_as_colour():
@@ -143,3 +174,25 @@ def test_transparent_and_grey_images_are_taken_as_colour():
 @pytest.mark.deep
 def test_loading_leaves_nothing_that_needs_a_gradient():
     assert not any(parameter.requires_grad for parameter in loaded(MODEL).parameters())
+
+
+DECODER = """
+import pickle, sys
+from wdsflow.filtering.deciding.program import program_of
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.stages.scores.model.ocr import boxes_of, lines_of
+
+pixels, found = pickle.load(sys.stdin.buffer)
+program = program_of(Recipe(scores=("ocr_area", "ocr_text")))
+assert program.score_identities
+assert boxes_of(found).upright
+assert lines_of(pixels, found).widths
+print(sorted({"torch", "torchvision", "easyocr"} & sys.modules.keys()))
+"""
+
+
+def test_a_decoder_imports_neither_easyocr_nor_torch_if_models_run_on_a_cpu():
+    item = items()[0]
+    given = pickle.dumps((item.pixels, run(MODEL, [item])[0]))
+    done = subprocess.run([sys.executable, "-c", DECODER], input=given, capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[]"

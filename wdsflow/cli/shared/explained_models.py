@@ -1,0 +1,61 @@
+"""Lines of ``filter --explain`` on the scores by models, which it does not compute."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from wdsflow.filtering.explain_models import ScoreCost, model_costs
+from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.filtering.run_filter import with_precision
+from wdsflow.filtering.run_options import RunOptions
+from wdsflow.records.working_folder import remote_url
+from wdsflow.shards.urls import expand
+from wdsflow.shards.written_names import spelled
+from wdsflow.text.words import duration, how_many
+
+from .typed import Typed, free
+
+
+def model_lines(typed: Typed, recipe: Recipe, options: RunOptions) -> Iterator[str]:
+    """Yield what each score by models takes, by the runs in the folders of -o and --embeddings-from.
+
+    Of scores that no run there has measured, the commands that measure them.
+    """
+    given = (typed.given.get(name) for name in ("out", "embeddings_from"))
+    folders = [str(folder) for folder in given if folder is not None and remote_url(folder) is None]
+    costs = model_costs(with_precision(recipe, options)[0], folders)
+    if not costs:
+        return
+    yield "scores by models:"
+    for cost in costs:
+        yield from _lines_of(cost)
+    unmeasured = [cost.score for cost in costs if not cost.measured]
+    if unmeasured:
+        yield from _how_to_measure(typed, unmeasured, options)
+
+
+def _lines_of(cost: ScoreCost) -> Iterator[str]:
+    for folder, models in cost.measured:
+        each = [f"{model.called} {_short(model.each)} an input ({how_many(model.items, 'input')})" for model in models]
+        yield f"  {cost.score}: {', '.join(each)}, on {models[0].where}, measured by the run in {folder}"
+    if not cost.measured:
+        about = (
+            "" if cost.about is None else f"; with the default model about {cost.about:g} s of a CPU core for a sample"
+        )
+        yield f"  {cost.score}: not measured{about}"
+
+
+def _short(seconds: float) -> str:
+    return duration(seconds) if seconds >= 0.1 else f"{1000 * seconds:.2g} ms"
+
+
+def _how_to_measure(typed: Typed, scores: list[str], options: RunOptions) -> Iterator[str]:
+    first = next(iter(expand(typed.given["urls"], allow_pipe=options.allow_pipe).urls))
+    if first.hides:
+        return
+    trial = free(Path("trial"))
+    kept = {
+        name: typed.given.get(name) for name in ("recipe", "caption", "image", "precision", "device", "image_memory")
+    }
+    yield "to measure them on one shard:"
+    yield f"  {typed.look('measure', spelled(first), out=trial, scores=','.join(scores), **kept)}"
+    yield f"then: {typed.again(out=trial)}"

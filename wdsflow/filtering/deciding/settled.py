@@ -1,0 +1,18 @@
+"""Notes how much of a shard is scored, where the process of the run can read it."""
+
+from wdsflow.engines.peer import Mark
+from wdsflow.filtering.ledger.ledger_row import Row
+
+
+class Settled:
+    """The samples of a shard whose scores are computed, in any order. ``length``: bytes of the tar, None if unknown."""
+
+    def __init__(self, mark: Mark, length: int | None) -> None:
+        self._mark, self._length = mark, length or 0
+        self._samples = self._bytes = 0
+
+    def add(self, row: Row) -> None:
+        """Note that a sample is done."""
+        self._samples += 1
+        self._bytes += row.end - row.start
+        self._mark.settle(self._samples, min(1.0, self._bytes / self._length) if self._length else 0.0)

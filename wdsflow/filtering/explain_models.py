@@ -1,0 +1,49 @@
+"""What the scores by models of a recipe cost a sample, as far as an earlier run of the same models has measured it."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from wdsflow.models.model_costs import ModelCost, read_costs
+from wdsflow.shards.source.base import local_folder
+from wdsflow.stages.scores.model.model_score import Model, ModelScore
+
+from .deciding.program import program_of
+from .recipe.recipe import Recipe, canonical_recipe, digest
+from .run_folder import Layout
+
+
+@dataclass(frozen=True)
+class ScoreCost:
+    """The costs of a score's models, in each folder where all of them were measured. ``about``: the catalog's seconds."""
+
+    score: str
+    measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]  # folder -> costs
+    about: float | None
+
+
+def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
+    """Return models by the digests of their identities: two of a digest have the same outputs and costs."""
+    return {digest(model.identity()): model for model in models}
+
+
+def model_costs(recipe: Recipe, folders: Sequence[str | os.PathLike[str]]) -> list[ScoreCost]:
+    """Return the costs of each score by models, by the runs in some folders. Raises ValueError for an invalid recipe."""
+    program = program_of(canonical_recipe(recipe))
+    found = []
+    for call, score in program.scores.items():
+        if not isinstance(score, ModelScore):
+            continue
+        digests = models_by_digest(score.models())
+        measured = [(str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)]
+        found.append(ScoreCost(str(call), tuple(measured), score.cpu_seconds))
+    return found
+
+
+def _in_folder(digests: Iterable[str], folder: str | os.PathLike[str]) -> Iterable[tuple[ModelCost, ...]]:
+    """Yield the costs of models on each device where all of them ran."""
+    costs = read_costs(Layout(local_folder(folder)).costs())
+    for where in dict.fromkeys(cost.where for cost in costs):
+        there = {cost.model: cost for cost in costs if cost.where == where}
+        if all(each in there for each in digests):
+            yield tuple(there[each] for each in digests)
