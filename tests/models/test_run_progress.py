@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,11 @@ from wdsflow.cli import filter as cli
 from wdsflow.cli.shared.command_line import command_of
 from wdsflow.cli.shared.run_forecast import Forecast, ProgressLines
 from wdsflow.cli.shared.typed import Typed
-from wdsflow.filtering.run_progress import RunSoFar
+from wdsflow.engines.base import Engine
+from wdsflow.engines.peer import TaskProgress
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.filtering.run_progress import RunSoFar, RunWatch
+from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.shards.shard import Shard
 
 
@@ -156,3 +161,43 @@ def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_
     assert said(900) == []
     assert said(3600) == ["about 60 min", "to try one shard"]
     assert said(9000) == []
+
+
+def test_shards_of_which_only_the_end_is_seen_count_from_the_begin(tmp_path: Path) -> None:
+    """As on a cluster, and where existing scores are used."""
+    tasks = [ShardTask(n, Shard.file(f"{tmp_path}/{n}.tar"), f"{n}.tar", Recipe(), Layout(tmp_path)) for n in range(4)]
+    for task in tasks:
+        Path(task.url).write_bytes(bytes(1000))
+    engine = Unseen()
+    for unseen in ([], None):
+        engine.seen = unseen
+        watch = RunWatch(engine, tasks, "writing", ())
+        assert watch.look().samples == 0
+        time.sleep(0.2)
+        watch.add(tasks[0], 0)
+        assert watch.look().share == 0.25
+        watch.add(tasks[1], 50)
+        so_far = watch.look()
+        assert (so_far.samples, so_far.share, so_far.done, so_far.shards) == (50, 0.5, 2, 4)
+        assert 0.2 <= so_far.measured <= so_far.scoring <= so_far.elapsed < 5
+
+
+class Unseen(Engine[ShardTask]):
+    """An engine of which only finished tasks are known."""
+
+    width = 1
+    seen: list[tuple[ShardTask, TaskProgress]] | None = None
+
+    def submit(self, task: ShardTask) -> None:
+        """Take nothing."""
+
+    def next(self) -> tuple[ShardTask, object]:
+        """Have nothing."""
+        raise NotImplementedError
+
+    def under_way(self) -> list[tuple[ShardTask, TaskProgress]] | None:
+        """Return what is set."""
+        return self.seen
+
+    def close(self) -> None:
+        """Hold nothing."""

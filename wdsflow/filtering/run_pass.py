@@ -314,7 +314,7 @@ class Pass:
     def _keep_costs(self, costs: _Costs, record: RunRecord) -> None:
         """Keep what models took next to the finished shards; a run that finished none leaves nothing."""
         if record.lines:
-            with suppress(OSError):  # no output depends on them
+            with suppress(OSError, ValueError):  # no output depends on them
                 add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
 
     def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:

@@ -77,6 +77,7 @@ class RunWatch:
         self._finished = 0, 0, 0  # shards, samples, weight
         self._began = self._idle = time.monotonic()
         self._scored_since: float | None = None
+        self._known = 0, 0  # samples, shards
         self._last = 0, 0.0, 0.0  # samples, share, seconds that they took
 
     def add(self, task: ShardTask, samples: int) -> None:
@@ -89,15 +90,19 @@ class RunWatch:
         now = time.monotonic()
         shards, samples, weight = self._finished
         under_way = self._engine.under_way()
-        if self._scored_since is None and (under_way is None or under_way or shards):
-            self._scored_since = self._began if under_way is None else self._idle
+        if self._scored_since is None:
+            if shards or under_way is None:
+                self._scored_since = self._began
+            elif under_way:
+                self._scored_since = self._idle
         self._idle = now
         share = float(weight)
         for task, progress in under_way or ():
             samples += progress.samples
             share += progress.share * self._weights[task.name]
         scoring = 0.0 if self._scored_since is None else now - self._scored_since
-        if samples > self._last[0]:  # not while a finished shard is on its way to ``add``
+        if (samples, shards) > self._known:  # not while a finished shard is on its way to ``add``
+            self._known = samples, shards
             self._last = samples, min(1.0, share / self._all), scoring
         return RunSoFar(
             self._activity,

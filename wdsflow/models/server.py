@@ -156,7 +156,7 @@ def serve() -> None:
             worked = True
             with contextlib.suppress(OSError):
                 worked_mark(setup.address).touch()
-        if waiting.ask.what == "map":
+        if waiting.ask.what == "map" and isinstance(answer, list):
             where = where or where_of(setup.device)
             with contextlib.suppress(OSError):
                 note_spent(costs_mark(setup.address), where, models.spent)
