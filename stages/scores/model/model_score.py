@@ -194,7 +194,9 @@ def one_each(outputs: object, count: int) -> list[object]:
         raise OutputsError(f"score() returned {described(outputs)} for {items}: it must return one value for each")
     values = [plain_item(value) for value in outputs]
     if len(values) != count:
-        raise OutputsError(f"score() returned {how_many(len(values), 'value')} for {items}: it must return one for each")
+        raise OutputsError(
+            f"score() returned {how_many(len(values), 'value')} for {items}: it must return one for each"
+        )
     return values
 
 
