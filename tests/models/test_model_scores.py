@@ -214,7 +214,7 @@ def test_a_model_that_does_not_fit_ends_a_run_in_one_process_before_the_first_sh
 
 def test_a_score_that_returns_too_few_values_is_told_by_name():
     model = own.Brittle(fails="count").models()[0]
-    with pytest.raises(ModelError, match=r"^brittle: score\(\) returned 1 values for 3 items"):
+    with pytest.raises(ModelError, match=r"^brittle: score\(\) returned 1 value for 3 items"):
         LoadedModels("cpu").map(model, ["a", "b", "c"])
 
 

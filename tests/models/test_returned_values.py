@@ -120,7 +120,7 @@ def test_several_items_have_a_value_each_and_no_other_number_of_values(tmp_path)
         ("number", r"score\(\) returned a float for 2 items"),
         ("dict", r"score\(\) returned a dict for 2 items"),
         ("text", r"score\(\) returned a str for 2 items"),
-        ("few", r"score\(\) returned 1 values for 2 items"),
+        ("few", r"score\(\) returned 1 value for 2 items"),
     ],
 )
 def test_a_batch_whose_values_belong_to_no_item_ends_the_run(tmp_path, together, message):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from wdsflow.memory.batching.attempt import OutputsError
+from wdsflow.text.words import how_many
 
 from ...base import ClassFacts
 from ..base import Kind, Scalar, Score, ScoreError, Value, bare, versions_of
@@ -193,7 +194,9 @@ def one_each(outputs: object, count: int) -> list[object]:
         raise OutputsError(f"score() returned {described(outputs)} for {items}: it must return one value for each")
     values = [plain_item(value) for value in outputs]
     if len(values) != count:
-        raise OutputsError(f"score() returned {len(values):,} values for {items}: it must return one for each")
+        raise OutputsError(
+            f"score() returned {how_many(len(values), 'value')} for {items}: it must return one for each"
+        )
     return values
 
 
