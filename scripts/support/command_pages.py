@@ -10,8 +10,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from wdsflow.cli.main import COMMANDS, main
-from wdsflow.filtering.recipe.recipe_file import schema
 from wdsflow.filtering.predicates.sample_facts import FACTS
+from wdsflow.filtering.recipe.recipe_file import schema
 from wdsflow.stages.scores.base import TIERS
 from wdsflow.stages.scores.score_catalog import SCORES
 

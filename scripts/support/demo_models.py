@@ -68,7 +68,7 @@ def mismatched() -> Wrong:
     done = wdsflow("cut", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}")
     print(indent(done.stdout))
     if done.returncode:
-        return [f"wdsflow cut ended with status {done.returncode}: {done.stderr.strip()}"]
+        return [f"wdsflow filter ended with status {done.returncode}: {done.stderr.strip()}"]
     return wrong + gone(Path("matching"), set(values), planted_keys)
 
 
