@@ -19,8 +19,8 @@ PAGES = [
     *sorted((ROOT / "tests").rglob("golden/*.txt")),
 ]
 GONE = (
-    r"wdsflow (?:serve|verify|diff|bisect|score)\b(?!-)",
-    r"wdsflow\(\s*[\"'](?:serve|verify|diff|bisect|score)[\"']",
+    r"wdsflow (?:serve|verify|diff|bisect|score|cut)\b(?!-)",
+    r"wdsflow\(\s*[\"'](?:serve|verify|diff|bisect|score|cut)[\"']",
     r"--(?:certify|croissant|manifest|checksums|numbering|media-root|tar-samples|tar-size|max-bad|force|measure)(?![\w-])",
     r"--(?:captions|images|img2dataset|dali|wids|webshart|ledger-[ab])(?![\w-])",
     r"--to (?:jsonl|tar)\b",

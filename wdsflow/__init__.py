@@ -16,7 +16,6 @@ __all__ = [
     "__version__",
     "bounded_map",
     "check",
-    "cut_shards",
     "feed",
     "filter_shards",
     "get_data",
@@ -28,7 +27,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from wdsflow.filtering import Recipe, RunOptions, cut_shards, filter_shards, measure_shards
+    from wdsflow.filtering import Recipe, RunOptions, filter_shards, measure_shards
     from wdsflow.indexing import index_shards
     from wdsflow.mapping import bounded_map
     from wdsflow.packing import pack_shards
@@ -42,7 +41,7 @@ else:
         __name__,
         {
             **dict.fromkeys(("check", "trace"), "validate"),
-            **dict.fromkeys(("Recipe", "RunOptions", "cut_shards", "filter_shards", "measure_shards"), "filtering"),
+            **dict.fromkeys(("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
             **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
             "bounded_map": "mapping",

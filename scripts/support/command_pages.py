@@ -18,7 +18,7 @@ from wdsflow.stages.scores.score_catalog import SCORES
 _WRITTEN = "`scripts/gen_reference.py` writes this page."
 _RECIPE = """# Recipes
 
-A recipe is a file, in YAML or TOML, with the options that decide what [`filter`](filter.md), `measure` and `cut` write:
+A recipe is a file, in YAML or TOML, with the options that decide what [`filter`](filter.md) and `measure` write:
 
 ```yaml
 # yaml-language-server: $schema=recipe.schema.json

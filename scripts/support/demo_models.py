@@ -49,7 +49,7 @@ def provide_model(trained: Path) -> None:
 
 
 def mismatched() -> Wrong:
-    """Plant shuffled captions, measure, choose a threshold, cut; return what went wrong."""
+    """Plant shuffled captions, measure, choose a threshold, filter; return what went wrong."""
     planted_keys = planted.shuffled_captions(Path("shuffled"), samples=SAMPLES, wrong=WRONG)
     print(f"{SAMPLES} new pictures, of meanings that the model was not trained on, are in .demo/shuffled.")
     print(f"{WRONG} of them have the caption of another picture. Does the model tell? Every pair gets a score:")
@@ -65,10 +65,12 @@ def mismatched() -> Wrong:
     least = planted.threshold(np.array(list(values.values())))
     print("Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is")
     print(f"theirs, and three times the usual spread below it is a threshold, here {least}. Nothing is scored again:")
-    done = wdsflow("cut", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}")
+    done = wdsflow(
+        "filter", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}"
+    )
     print(indent(done.stdout))
     if done.returncode:
-        return [f"wdsflow cut ended with status {done.returncode}: {done.stderr.strip()}"]
+        return [f"wdsflow filter ended with status {done.returncode}: {done.stderr.strip()}"]
     return wrong + gone(Path("matching"), set(values), planted_keys)
 
 

@@ -44,7 +44,7 @@ class CaptionCount(EqualCaptions, counts=True, name="caption_count", unit="capti
 
     Case and the amount of white space make no difference, as for CLIP's tokenizer. From 1 on. Source: our own; captions
     are compared by xxh3_128. ``among="all"``: captions of all samples of the shards count, even of those that other
-    terms drop. The value is the same in measure, filter and cut. ``among="kept"``: only captions of samples that all
+    terms drop. The value is the same in measure and filter. ``among="kept"``: only captions of samples that all
     other terms keep count.
     """
 
@@ -55,7 +55,7 @@ class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
 
     The first of several is not a duplicate. Images are compared by xxh3_128 of their bytes; captions do not matter.
     ``among="all"``: all samples of the shards are compared, even those that other terms drop. The value is the same in
-    score, filter and cut. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
+    measure and filter. ``caption_words >= 4 and not duplicate`` loses an image whose first copy has a short caption.
     ``among="kept"``: only samples that all other terms keep are compared. One copy of each stays, and images of samples
     that other terms drop are not read. Source: xxHash; Data-Juicer's image_deduplicator compares perceptual hashes
     instead, see near_duplicate.
@@ -75,8 +75,8 @@ class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
 
     The first of several is not a duplicate. Case and the amount of white space make no difference, as for CLIP's
     tokenizer; images do not matter. Source: our own; captions are compared by xxh3_128. ``among="all"``: captions of all
-    samples of the shards are compared, even of those that other terms drop. The value is the same in measure, filter and
-    cut. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
+    samples of the shards are compared, even of those that other terms drop. The value is the same in measure and
+    filter. ``among="kept"``: only captions of samples that all other terms keep are compared, so that one of each stays.
     """
 
 
@@ -128,7 +128,7 @@ class NearDuplicate(
     an earlier image that is not a near duplicate itself. So no two remaining images are near each other, and each of
     the others is near a remaining one. ``distance`` is 0 to 10; the time grows fast with it. Flat images have nearly
     the same phash. ``among="all"``: all samples of the shards are compared, even those that other terms drop, and all
-    images are decoded. The value is the same in measure, filter and cut. ``among="kept"``: only samples that all other
+    images are decoded. The value is the same in measure and filter. ``among="kept"``: only samples that all other
     terms keep are compared. One image of each group stays, and images of samples that other terms drop are not decoded.
     Source: see phash; pairs are found by Manku, Jain and Das Sarma, WWW 2007. Data-Juicer's image_deduplicator with
     phash is distance 0.

@@ -117,7 +117,7 @@ def test_scores_are_computed_once_and_cut_twice(tmp_path: Path, capsys):
     for least, kept in ((100, 45), (250, 15)):
         out = tmp_path / f"cut{least}"
         where = f"min_side >= {least}"
-        assert run("cut", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--jobs", 0) == 0
+        assert run("filter", source, "-o", out, "--ledger", tmp_path / "scores", "--where", where, "--jobs", 0) == 0
         assert json.loads((out / "__len__").read_text()) == kept
     assert pq.read_table(tmp_path / "scores/.wdsflow/ledger/00002.parquet").num_rows == 20
 
@@ -185,8 +185,7 @@ def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
         ),
         (("filter", "{in}", "-o", "out", "--where", "True", "--shard-count", "3", "--restart"), "other slices"),
         (("measure", "{in}", "-o", "out"), "no scores given"),
-        (("cut", "{in}", "-o", "out"), "no ledger given"),
-        (("cut", "{in}", "-o", "out", "--ledger", "none", "--where", "True"), "none has no ledgers"),
+        (("filter", "{in}", "-o", "out", "--ledger", "none", "--where", "True"), "none has no ledgers"),
     ],
 )
 def test_wrong_use_is_status_2_and_one_message(tmp_path: Path, monkeypatch, capsys, words, message):

@@ -77,7 +77,7 @@ def through_lists(folder: Path) -> str:
     return f"@{folder / 'list.txt'}"
 
 
-WALKED = {"validate", "inspect", "repair", "measure", "scores", "report", "filter", "cut", "status", "merge", "reshard"}
+WALKED = {"validate", "inspect", "repair", "measure", "scores", "report", "filter", "status", "merge", "reshard"}
 WALKED |= {"graft", "index", "pack", "train"}
 WITHOUT_SHARDS = {"explain", "doctor"}
 
@@ -122,7 +122,7 @@ def test_shards_are_scored_and_filtered_and_resumed(odd: Path, named: str):
     again = ended_well("measure", named, "-o", odd / "scored", *scores)
     assert f"{len(NAMES)} of them done before" in again.out
     ended_well("scores", "--ledger", odd / "scored")
-    ended_well("cut", named, "-o", odd / "cut", "--ledger", odd / "scored", "--where", "width >= 10")
+    ended_well("filter", named, "-o", odd / "cut", "--ledger", odd / "scored", "--where", "width >= 10")
     ended_well("filter", named, "-o", odd / "kept", "--where", "width >= 10", "--jobs", "0")
     ended_well("report", odd / "kept")
     for out in ("cut", "kept"):

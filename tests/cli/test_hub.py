@@ -279,11 +279,11 @@ def test_scores_hold_after_a_commit_that_changes_other_files(hub, tmp_path, caps
     assert run("measure", url, "-o", tmp_path / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
     server.commit("datasets/org/scored", {**files, "README.md": b"about"})
     forget()
-    assert run("cut", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 0
+    assert run("filter", url, "-o", tmp_path / "cut", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 0
     server.commit("datasets/org/scored", {**files, "set/00001.tar": files["set/00002.tar"]})
     forget()
     capsys.readouterr()
-    assert run("cut", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 1
+    assert run("filter", url, "-o", tmp_path / "again", "--ledger", tmp_path / "scores", *WHERE, "--jobs", 0) == 1
     told = capsys.readouterr()
     assert "00001.tar" in told.out + told.err
 

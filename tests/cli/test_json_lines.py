@@ -16,7 +16,6 @@ WHERE = ("--where", "min_side >= 200")
 COMMANDS = {
     "filter": ("-o", "out", *WHERE),
     "measure": ("-o", "out", "--scores", "min_side"),
-    "cut": ("-o", "out", "--ledger", "scores", *WHERE),
     "graft": ("-o", "out", "--from", "a b.jsonl", "--on", "key", "--set", "txt=text"),
     "validate": (),
     "inspect": (),

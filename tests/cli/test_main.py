@@ -112,7 +112,7 @@ def test_an_interrupt_is_reported_in_one_line_with_status_130(monkeypatch, capsy
 
 
 @pytest.mark.parametrize(
-    "words", [("cut", "x", "-o", "y", "--where", "a", "--where", "b"), ("cut", "x", "-o", "y", "--output", "z")]
+    "words", [("filter", "x", "-o", "y", "--where", "a", "--where", "b"), ("filter", "x", "-o", "y", "--output", "z")]
 )
 def test_an_option_with_two_values_is_refused(capsys, words):
     assert run(*words) == 2

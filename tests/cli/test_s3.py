@@ -126,7 +126,7 @@ def test_filter_score_and_cut_write_what_they_write_from_the_folder(s3, tmp_path
         out = tmp_path / name
         assert run("filter", source, "-o", out / "filtered", *WHERE, "--jobs", 0) == 0
         assert run("measure", source, "-o", out / "scores", "--scores", "min_side,caption_words", "--jobs", 0) == 0
-        assert run("cut", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--jobs", 0) == 0
+        assert run("filter", source, "-o", out / "cut", "--ledger", out / "scores", *WHERE, "--jobs", 0) == 0
     for kind in ("filtered", "cut"):
         names = sorted(path.name for path in (tmp_path / "there" / kind).glob("*.tar"))
         assert len(names) == 3

@@ -116,8 +116,8 @@ def test_lists_of_samples_are_those_of_a_local_run(s3, tmp_path):
 def test_cut_writes_what_it_writes_to_a_folder(s3, tmp_path):
     assert run(*words("measure", tmp_path / "scores")) == 0
     cut = ("--ledger", tmp_path / "scores", "--where", "caption_words >= 2", "--jobs", "0")
-    assert run("cut", "set", "-o", tmp_path / "out", *cut) == 0
-    assert run("cut", "set", "-o", "s3://bucket/out", *cut) == 0
+    assert run("filter", "set", "-o", tmp_path / "out", *cut) == 0
+    assert run("filter", "set", "-o", "s3://bucket/out", *cut) == 0
     assert objects() == tree(tmp_path / "out")
 
 

@@ -33,7 +33,7 @@ COMMANDS = [
     ("report", "scored", "-o", "page.html"),
     ("filter", "URL", "-o", "kept", "--where", "width > 8"),
     ("filter", "URL", "-o", "kept", "--where", "width > 8"),
-    ("cut", "URL", "-o", "cut", "--ledger", "scored", "--where", "width > 8"),
+    ("filter", "URL", "-o", "cut", "--ledger", "scored", "--where", "width > 8"),
     ("reshard", "URL", "-o", "new", "--samples", "2"),
     ("graft", "URL", "--from", "table.csv", "--on", "key", "--set", "txt=caption", "-o", "grafted"),
     ("pack", "TABLE", "-o", "packed"),

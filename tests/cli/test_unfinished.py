@@ -25,7 +25,6 @@ COMMANDS = {
     "pack": ("pack", "p.jsonl", "-o", "out", "--samples", 8, "--jobs", 1),
     "graft": ("graft", "in", "-o", "out", "--from", "t.jsonl", "--on", "key", "--set", "txt=c", "--jobs", 1),
     "filter": ("filter", "in", "-o", "out", "--where", "bytes > 0", "--jobs", 0),
-    "cut": ("cut", "in", "-o", "out", "--ledger", "scored", "--where", "bytes > 0", "--jobs", 0),
 }
 RECORDS = {".wdsflow/run.json", ".wdsflow/manifest.jsonl", ".wdsflow/unfinished.json"}
 
@@ -73,8 +72,6 @@ def unfinished(folder: str = "out") -> list[str]:
 def test_after_a_full_disk_a_folder_is_known_as_unfinished_until_the_printed_command_ended_the_work(
     command, shards: Path, capsys
 ):
-    if command == "cut":
-        run("measure", "in", "-o", "scored", "--scores", "bytes", "--jobs", 0)
     words = COMMANDS[command]
     assert run(*words) == 0
     whole = digests(shards / "out")
@@ -257,8 +254,6 @@ def test_a_real_full_disk_leaves_what_the_next_run_ends(command, size, shards: P
         or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode
     ):
         pytest.skip("no disk of our own without user namespaces")
-    if command == "cut":
-        run("measure", "in", "-o", "scored", "--scores", "bytes", "--jobs", 0)
     run(*COMMANDS[command])
     whole = digests(shards / "out")
     (shards / "disk").mkdir()

@@ -25,7 +25,7 @@ from wdsflow.engines.ray_engine import RayEngine
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.scan.evidence import ScanOptions
 from wdsflow.scan.scan_pool import ScanTask, scan_task
@@ -120,11 +120,11 @@ def test_scores_and_cuts_have_the_bytes_of_runs_on_one_machine(tmp_path: Path, c
     measure_shards("in", "alone-scores", scores, RunOptions(jobs=0))
     measure_shards("in", "scores", scores, on(cluster))
     cut = Recipe(where="blur > 10 and caption_words > 2")
-    cut_shards("in", "alone", "alone-scores", cut, RunOptions(jobs=0))
-    cut_shards("in", "cut", "scores", cut, on(cluster, memory=4 << 30))
+    filter_shards("in", "alone", cut, RunOptions(jobs=0), ledger="alone-scores")
+    filter_shards("in", "cut", cut, on(cluster, memory=4 << 30), ledger="scores")
     assert digests(Path("scores")) == digests(Path("alone-scores"))
     assert digests(Path("cut")) == digests(Path("alone"))
-    tried = cut_shards("in", "tried", "scores", cut, on(cluster, dry_run=True))
+    tried = filter_shards("in", "tried", cut, on(cluster, dry_run=True), ledger="scores")
     assert tried.total("kept") == sum(len(names(path)) for path in Path("cut").glob("*.tar")) / 3 > 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "alone-scores", "cut", "in", "scores"]
 

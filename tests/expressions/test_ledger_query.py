@@ -1,5 +1,6 @@
 """The printed query runs over Parquet files in anybody's DuckDB, and keeps what the evaluator keeps."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,22 @@ def test_it_keeps_what_the_evaluator_keeps(text: str, tmp_path: Path) -> None:
     several = [call for call in (WIDTH, HEIGHT) if call in expression.scores]
     columns = {name: pa.array(values) for name, values in SAMPLES.items()}
     decisions = Evaluator(expression).evaluate(pa.table(columns), lists=several)
-    ledger = {"key": columns["key"]}
+    ledger = {"key": columns["key"], "trouble": pa.nulls(5, pa.string())}
     lists = {}
     for call in expression.scores:
         values = SAMPLES[str(call)]
         if call in several:
-            lists[names[call]] = [value if len(value) > 1 else None for value in values]
+            lists[str(call)] = [value if len(value) > 1 else None for value in values]
             values = [value[0] if len(value) == 1 else None for value in values]
         ledger[names[call]] = pa.array(values)
     if lists:
-        ledger["several"] = pa.array([dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)])
+        rows = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+        ledger["several"] = pa.array([json.dumps(row) for row in rows])
     folder = tmp_path / "it's"
     folder.mkdir()
     table = pa.table(ledger)
-    for part, rows in enumerate((table.slice(0, 3), table.slice(3))):
-        pq.write_table(rows, folder / f"{part}.parquet")
+    for part, group in enumerate((table.slice(0, 3), table.slice(3))):
+        pq.write_table(group, folder / f"{part}.parquet")
     query = ledger_query(expression, f"{folder}/*.parquet", names, several)
     kept = [key for key, keep in zip(SAMPLES["key"], decisions.keep, strict=True) if keep]
     assert [key for (key,) in duckdb.sql(query).fetchall()] == kept

@@ -15,7 +15,7 @@ from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.stages.scores.caption_words import caption_words
@@ -121,7 +121,9 @@ def test_a_shard_that_changed_without_a_mark_is_noticed_by_its_samples(tmp_path:
         write_tar(shard, entries(0, 4))
         score(f"pipe:cat {shard}", tmp_path / "out", "blur", options=here)
         write_tar(shard, changed)
-        cut = cut_shards(f"pipe:cat {shard}", tmp_path / "cut", tmp_path / "out", Recipe(where="width > 1"), here)
+        cut = filter_shards(
+            f"pipe:cat {shard}", tmp_path / "cut", Recipe(where="width > 1"), here, ledger=tmp_path / "out"
+        )
         assert "or the shard has changed since: measure again" in cut.failures[0].reason
         grown = score(f"pipe:cat {shard}", tmp_path / "out", "width", options=here)
         assert "its ledger has other samples" in grown.failures[0].reason
@@ -173,7 +175,7 @@ def test_the_command_adds_scores_with_the_settings_of_the_ledger(tmp_path: Path,
     added = run("measure", "in", "-o", "out", "--scores", "caption_words")
     assert (added.status, added.err) == (0, "wdsflow: out has caption_length: adding caption_words\n")
     assert pq.read_table("out/.wdsflow/ledger/0.parquet")["caption_words"].to_pylist() == [None, 2, 4, 6]
-    refused = run("cut", "in", "-o", "cut", "--ledger", "out", "--where", "entropy > 0")
+    refused = run("filter", "in", "-o", "cut", "--ledger", "out", "--where", "entropy > 0")
     compute, then = refused.commands
     assert (refused.status, compute) == (2, "wdsflow measure in -o out --scores entropy")
     assert pasted(compute).status == 0

@@ -11,7 +11,7 @@ from tests.shards.archives import JPEG, read_tar, write_tar
 from wdsflow.cli.main import main
 from wdsflow.filtering.deciding import outcomes
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.shard import shard_job
@@ -55,7 +55,7 @@ def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
 ):
     measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",), stages=recipe.stages), HERE)
     rename_last(shard, touch=touch)
-    report = cut_shards(str(shard), tmp_path / "cut", tmp_path / "scores", recipe, HERE)
+    report = filter_shards(str(shard), tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scores")
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (str(shard), "ledger")
     assert f"from another shard than {shard}, or the shard has changed since: measure again" in failure.reason
@@ -65,7 +65,7 @@ def test_a_cut_of_a_shard_that_has_fewer_samples_than_its_ledger_is_an_error(
 def test_a_copied_shard_is_the_one_that_was_scored(shard: Path, tmp_path: Path):
     measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
     os.utime(shard, ns=(1, 1))
-    report = cut_shards(str(shard), tmp_path / "cut", tmp_path / "scores", ALL, HERE)
+    report = filter_shards(str(shard), tmp_path / "cut", ALL, HERE, ledger=tmp_path / "scores")
     assert (report.failures, report.total("kept")) == ([], 12)
 
 
@@ -116,10 +116,12 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
 def test_a_cut_of_a_pipe_that_gives_fewer_samples_than_its_ledger_is_an_error(shard: Path, tmp_path: Path):
     url, here = f"pipe:cat {shard}", RunOptions(jobs=0, allow_pipe=True)
     measure_shards(url, tmp_path / "scores", Recipe(scores=("bytes",)), here)
-    assert cut_shards(url, tmp_path / "same", tmp_path / "scores", ALL, here).total("kept") == 12
+    assert filter_shards(url, tmp_path / "same", ALL, here, ledger=tmp_path / "scores").total("kept") == 12
     write_tar(shard, read_tar(shard)[:-2])
     # The lost sample is none that the predicate keeps.
-    report = cut_shards(url, tmp_path / "cut", tmp_path / "scores", Recipe(where="bytes > 0 and key < '11'"), here)
+    report = filter_shards(
+        url, tmp_path / "cut", Recipe(where="bytes > 0 and key < '11'"), here, ledger=tmp_path / "scores"
+    )
     (failure,) = report.failures
     assert (failure.url, failure.kind) == (url, "ledger")
     assert "or the shard has changed since: measure again" in failure.reason

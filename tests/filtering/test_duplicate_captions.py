@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.filtering.shards import picture
 from tests.shards.archives import names, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
@@ -32,5 +32,5 @@ def test_of_equal_captions_the_first_is_kept_in_all_commands(tmp_path: Path):
         filter_shards(source, tmp_path / name, Recipe(where=where), HERE)
         assert kept(tmp_path / name) == keys
     measure_shards(source, tmp_path / "scored", Recipe(scores=("duplicate_caption", "key")), HERE)
-    cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where="not duplicate_caption"), HERE)
+    filter_shards(source, tmp_path / "cut", Recipe(where="not duplicate_caption"), HERE, ledger=tmp_path / "scored")
     assert kept(tmp_path / "cut") == ["00", "01", "11"]

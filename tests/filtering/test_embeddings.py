@@ -24,7 +24,7 @@ from tests.shards.archives import write_tar
 from tests.stages.scores import tiny_models
 from wdsflow.cli.main import main
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.models.loaded import LoadedModels
@@ -378,10 +378,10 @@ def test_two_passes_and_a_cut_carry_the_embeddings_along(scored, clip, source, t
     name = named(scored, "image_embedding")
     for shard in range(2):
         assert table(tmp_path / "two", shard).column(name) == table(scored, shard).column(name)
-    cut_shards(source, tmp_path / "cut", tmp_path / "two", Recipe(where=f"{similarity(clip)} > 0"), HERE)
+    filter_shards(source, tmp_path / "cut", Recipe(where=f"{similarity(clip)} > 0"), HERE, ledger=tmp_path / "two")
     assert name not in table(tmp_path / "cut").column_names
     kept = Recipe(where=f"{similarity(clip)} > 0", embeddings=True)
-    cut_shards(source, tmp_path / "kept", tmp_path / "two", kept, HERE)
+    filter_shards(source, tmp_path / "kept", kept, HERE, ledger=tmp_path / "two")
     assert table(tmp_path / "kept").column(name) == table(scored).column(name)
 
 
@@ -569,7 +569,7 @@ def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip
     assert measure_shards(source, out, half, HERE).resumed == 2
     more = replace(half, scores=("caption_words",), precision="bf16")  # without a model nothing depends on it
     assert measure_shards(source, out, more, HERE).resumed == 0
-    cut = cut_shards(source, tmp_path / "cut", out, Recipe(where=f"{column} > -2", image="jpg"), HERE)
+    cut = filter_shards(source, tmp_path / "cut", Recipe(where=f"{column} > -2", image="jpg"), HERE, ledger=out)
     assert cut.total("kept") > 0
     recorded = json.loads((tmp_path / "cut" / ".wdsflow" / "run.json").read_text())
     ((_, identity),) = recorded["scores"].items()

@@ -18,7 +18,7 @@ from tests.shards.archives import names, read_tar, write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.records.refusals import Lock
@@ -327,7 +327,7 @@ def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_pa
     assert scored.total("samples") == 60
     assert not list((tmp_path / "scores").glob("*.tar"))
     recipe = Recipe(where="min_side >= 200 and caption_words >= 2")
-    cut_shards(source, tmp_path / "cut", tmp_path / "scores", recipe, HERE)
+    filter_shards(source, tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scores")
     filter_shards(source, tmp_path / "filtered", recipe, HERE)
     assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
     assert [path.name for path in sorted((tmp_path / "cut").glob("*.tar"))] == ["00000.tar", "00001.tar", "00002.tar"]
@@ -336,16 +336,18 @@ def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_pa
 def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
     with pytest.raises(LedgerError, match="has no ledgers"):
-        cut_shards(source, tmp_path / "cut", tmp_path / "none", LARGE, HERE)
+        filter_shards(source, tmp_path / "cut", LARGE, HERE, ledger=tmp_path / "none")
     measure_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
     with pytest.raises(MissingScore, match="scores has no blur"):
-        cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where="blur > 1"), HERE)
+        filter_shards(source, tmp_path / "cut", Recipe(where="blur > 1"), HERE, ledger=tmp_path / "scores")
     assert not (tmp_path / "cut").exists()
     filter_shards(source, tmp_path / "some", Recipe(where="blur > 1 and min_side >= 200"), HERE)
-    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", Recipe(where="blur > 2"), HERE)
+    report = filter_shards(source, tmp_path / "cut", Recipe(where="blur > 2"), HERE, ledger=tmp_path / "some")
     assert (report.failures[0].kind, report.failures[0].lacks) == ("ledger", "blur")  # some were decided without
     write_tar(tmp_path / "in" / "00000.tar", entries(3, 20))
-    report = cut_shards(source, tmp_path / "cut2", tmp_path / "scores", Recipe(where="caption_words > 1"), HERE)
+    report = filter_shards(
+        source, tmp_path / "cut2", Recipe(where="caption_words > 1"), HERE, ledger=tmp_path / "scores"
+    )
     assert "has changed since" in report.failures[0].reason
 
 
@@ -354,19 +356,19 @@ def test_a_cut_goes_on_without_a_shard_that_could_not_be_scored(tmp_path: Path):
     (tmp_path / "in" / "00001.tar").write_bytes(b"<html>404</html>")
     assert measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE).failures
     measure_shards(source, tmp_path / "some", Recipe(scores=("min_side",)), HERE)
-    report = cut_shards(source, tmp_path / "cut", tmp_path / "some", LARGE, HERE)
+    report = filter_shards(source, tmp_path / "cut", LARGE, HERE, ledger=tmp_path / "some")
     assert ([failure.name for failure in report.failures], report.total("kept")) == (["00001.tar"], 10)
     filter_shards(source, tmp_path / "filtered", LARGE, HERE)
     assert kept_of(tmp_path / "cut") == kept_of(tmp_path / "filtered")
     with pytest.raises(LedgerError, match=r"has no ledger of 00000\.tar and 1 more"):
-        cut_shards(source, tmp_path / "cut2", tmp_path / "scores", LARGE, HERE)
+        filter_shards(source, tmp_path / "cut2", LARGE, HERE, ledger=tmp_path / "scores")
     write_tar(tmp_path / "in" / "00001.tar", entries(1, 20))
     measure_shards(source, tmp_path / "scores", Recipe(scores=("min_side", "duplicate")), HERE)
     (tmp_path / "scores" / ".wdsflow" / "ledger" / "00001.parquet").unlink()
     with pytest.raises(
         LedgerError, match=r"scores has no ledger of 00001\.tar: measure"
     ):  # it may hold the first of two
-        cut_shards(source, tmp_path / "cut3", tmp_path / "scores", Recipe(where="not duplicate"), HERE)
+        filter_shards(source, tmp_path / "cut3", Recipe(where="not duplicate"), HERE, ledger=tmp_path / "scores")
 
 
 def test_duplicates_are_found_over_all_shards_among_those_that_other_terms_leave(tmp_path: Path):
@@ -398,7 +400,7 @@ def test_a_sample_that_is_put_aside_hides_no_sample_like_it(tmp_path: Path):
     assert names(tmp_path / "out" / "0.tar") == ["b.jpg", "b.txt"]
     assert report.merged("failed") == {"caption_words: no-caption": 2}
     cut = Recipe(where="not duplicate(among='kept') and (caption_words is None or caption_words < 9)")
-    again = cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", cut, HERE)
+    again = filter_shards(str(tmp_path / "0.tar"), tmp_path / "cut", cut, HERE, ledger=tmp_path / "out")
     assert again.merged("dropped") == {'not duplicate(among="kept")': 2}
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg"]
 
@@ -421,7 +423,9 @@ def test_a_ledger_of_all_scores_has_those_that_compare_samples(tmp_path: Path):
     write_tar(tmp_path / "0.tar", [("a.jpg", one), ("b.jpg", two), ("c.jpg", one)])
     measure_shards(str(tmp_path / "0.tar"), tmp_path / "scores", Recipe(scores=("duplicate", "min_side")), HERE)
     assert [row["duplicate"] for row in ledger(tmp_path / "scores", "0")] == [False, False, True]
-    cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "scores", Recipe(where="not duplicate"), HERE)
+    filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "cut", Recipe(where="not duplicate"), HERE, ledger=tmp_path / "scores"
+    )
     assert names(tmp_path / "cut" / "0.tar") == ["a.jpg", "b.jpg"]
 
 
@@ -448,7 +452,9 @@ def test_values_of_several_images_are_kept_side_by_side(tmp_path: Path):
     first, second = ledger(tmp_path / "out", "0")
     assert (first["min_side"], json.loads(first["several"])) == (None, {"min_side": [100, 50]})
     assert (second["min_side"], second["several"]) == (90.0, None)
-    cut_shards(str(tmp_path / "0.tar"), tmp_path / "cut", tmp_path / "out", Recipe(where="any(min_side >= 80)"), HERE)
+    filter_shards(
+        str(tmp_path / "0.tar"), tmp_path / "cut", Recipe(where="any(min_side >= 80)"), HERE, ledger=tmp_path / "out"
+    )
     assert len(read_tar(tmp_path / "cut" / "0.tar")) == 3
 
 

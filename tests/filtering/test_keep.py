@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.filtering.commands import pasted, run
+from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow.filtering.predicates.sample_facts import RankPercent
@@ -68,7 +68,7 @@ TOP = "json_number('n') top 30%"
         ("filter", "in/2.tar", "in/0.tar", "in/1.tar", "--keep", TOP, "--jobs", 0),
         ("filter", "in", "--where", """rank_percent("json_number('n')") <= 30""", "--jobs", 0),
         ("filter", "in", "--recipe", "recipe.yaml", "--jobs", 0),
-        ("cut", "in", "--ledger", "scored", "--keep", TOP, "--jobs", 0),
+        ("filter", "in", "--ledger", "scored", "--keep", TOP, "--jobs", 0),
     ],
 )
 def test_the_share_is_exact_and_equal_numbers_go_by_key(samples, tmp_path, words):
@@ -91,12 +91,12 @@ def test_shares_are_of_all_samples_or_of_those_that_other_terms_keep(samples, tm
     assert all_of_them != of_kept
     for share, wanted in (("", all_of_them), (" of kept", of_kept)):
         keep = ("--where", "caption_words >= 3", "--keep", f"json_number('n') bottom 40%{share}")
-        for kind, more in (("filter", ()), ("cut", ("--ledger", "scored"))):
+        for kind, more in (("filter", ()), ("scored", ("--ledger", "scored"))):
             out = tmp_path / f"{kind}{len(share)}"
-            assert run(kind, "in", "-o", out, *keep, *more, "--jobs", 0).status == 0
+            assert run("filter", "in", "-o", out, *keep, *more, "--jobs", 0).status == 0
             assert kept(out) == wanted
     two = ("--keep", "json_number('n') top 50%", "--keep", "caption_words top 50%")
-    assert run("cut", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--jobs", 0).status == 0
+    assert run("filter", "in", "-o", tmp_path / "two", "--ledger", "scored", *two, "--jobs", 0).status == 0
     words = [key for key, _, _ in sorted(samples, key=lambda one: (-one[2], one[0]))]
     both = set(ranked(there)[: len(there) // 2]) & set(words[: len(words) // 2])
     assert kept(tmp_path / "two") == both
@@ -139,7 +139,7 @@ def test_an_older_run_without_shares_is_resumed(samples, tmp_path):
         (("--keep", "blur top 0%"), "is not a share"),
         (("--keep", "blur top 101%"), "is not a share"),
         (("--keep", "blurr top 3%"), "cannot rank by 'blurr': no score is called 'blurr'; did you mean blur?"),
-        (("--keep", "caption top 3%"), "cannot rank by 'caption': it is not a number"),
+        (("--keep", "caption top 3%"), "cannot rank by 'caption': it is a text, not a number"),
         (("--keep", "1) is None or (blur top 3%"), "cannot rank by"),
         (("--keep", "caption_count top 3%"), "cannot rank by caption_count: it compares samples itself"),
         (("--where", 'rank_percent("blurr") < 3'), "cannot rank by 'blurr'"),
@@ -155,10 +155,9 @@ def test_a_wrong_share_is_refused_before_the_run(samples, tmp_path, words, said)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cut_without_the_number_prints_the_commands_that_compute_it(samples):
-    done = run("cut", "in", "-o", "out", "--ledger", "scored", "--keep", "alnum_ratio top 20%", "--jobs", 0)
-    assert (done.status, len(done.commands)) == (2, 2)
-    assert [pasted(command).status for command in done.commands] == [0, 0]
+def test_the_number_is_computed_if_the_ledger_lacks_it(samples):
+    done = run("filter", "in", "-o", "out", "--ledger", "scored", "--keep", "alnum_ratio top 20%", "--jobs", 0)
+    assert done.status == 0
     assert len(kept(Path("out"))) == len(samples) // 5
 
 
@@ -170,11 +169,11 @@ def by_datacomp(values, fraction):
 
 def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
     where = """rank_percent("json_number('n')", ties="equal") <= 30"""
-    assert run("cut", "in", "-o", "datacomp", "--ledger", "scored", "--where", where, "--jobs", 0).status == 0
+    assert run("filter", "in", "-o", "datacomp", "--ledger", "scored", "--where", where, "--jobs", 0).status == 0
     known = [(key, number) for key, number, _ in samples if number is not None]
     expected = by_datacomp(np.array([number for _, number in known]), 0.3)
     assert kept(Path("datacomp")) == {key for key, number in known if number >= expected.min()}
-    assert run("cut", "in", "-o", "share", "--ledger", "scored", "--keep", TOP, "--jobs", 0).status == 0
+    assert run("filter", "in", "-o", "share", "--ledger", "scored", "--keep", TOP, "--jobs", 0).status == 0
     assert len(kept(Path("share"))) == len(known) * 3 // 10 < len(expected)
 
 

@@ -29,7 +29,7 @@ def scored(tmp_path_factory):
     data = write_shards(folder / "in", shards=2)
     assert run("measure", data, "-o", folder / "scored", "--scores", "width,caption_words", "--jobs", 0).status == 0
     words = ("--ledger", folder / "scored", "--where", WHERE, "--jobs", 0)
-    assert run("cut", data, "-o", folder / "cut", *words).status == 0
+    assert run("filter", data, "-o", folder / "cut", *words).status == 0
     return folder
 
 

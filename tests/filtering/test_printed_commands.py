@@ -57,7 +57,7 @@ def here(sets, tmp_path, monkeypatch):
 
 
 FILTER = ("filter", ALL, "-o", "out")
-CUT = ("cut", ALL, "-o", "out", "--ledger", "scored")
+CUT = ("filter", ALL, "-o", "out", "--ledger", "scored")
 LARGE = ("--where", "min_side >= 200")
 WORDS = ("--where", "caption_words >= 2")
 COPIES = ("--where", "min_side >= 100 and not duplicate")
@@ -74,7 +74,7 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("measure", "./-dashed", "-o", "out", "--scores", "has('txt')"), 0, ["wdsflow report out", "wdsflow scores --ledger out"]),
         (("filter", "in", "-o", "out"), 2, ["wdsflow filter in -o out --where True"]),
         ((*CUT,), 2, ["--where True"]),
-        ((*CUT, "--where", "blur > 1"), 2, ["-o scored --scores blur", "--where 'blur > 1'"]),
+        ((*CUT, "--where", "blur > 1"), 0, ["wdsflow validate out"]),
         ((*CUT, *LARGE), 0, ["wdsflow validate out"]),
         # Little was kept.
         ((*FILTER, "--where", "min_side >= 2000"), 1, ["--where 'min_side >= 2000' --jobs 0 --explain"]),
@@ -105,13 +105,11 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "pipe:cat in/00000.tar", "-o", "out", *LARGE), 2, ["--allow-pipe"]),
         (("measure", "in", "-o", "out"), 2, ["wdsflow scores", "--scores caption_words,min_side"]),
         (("scores", "minside"), 2, ["wdsflow scores min_side"]),
-        (("cut", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
-        (("cut", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow measure in -o in-2 --scores min_side", "--ledger in-2"]),
-        (("cut", "in", "-o", "out", *LARGE), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--ledger scored-2"]),
-        (("cut", "in", "-o", "out"), 2, ["wdsflow measure in -o scored-2 --scores min_side", "--where 'min_side >= 200'"]),
+        (("filter", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
+        (("filter", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow measure in -o in-2 --scores min_side", "--ledger in-2"]),
         # A ledger that does not serve.
-        ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 2, ["--recipe staged/.wdsflow/run.json", "--ledger staged-2"]),
-        (("cut", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),
+        ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 0, ["wdsflow validate out"]),
+        (("filter", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),
         # The output is not what it could be.
         (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --jobs 0 --restart", "-o scored-2"]),
         (("filter", "in", "-o", "in", *LARGE), 2, ["-o in-2"]),
@@ -120,7 +118,7 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
     ],
 )  # fmt: skip
 def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands):
-    done = run(*words, *(("--jobs", 0) if words[0] in {"filter", "measure", "cut"} else ()))
+    done = run(*words, *(("--jobs", 0) if words[0] in {"filter", "measure"} else ()))
     assert done.status == status, done
     assert len(done.commands) == len(commands), done
     for command, part in zip(done.commands, commands, strict=True):
@@ -130,23 +128,22 @@ def test_a_printed_command_works_when_it_is_pasted(here, words, status, commands
         assert "Traceback" not in done.err + again.err
 
 
-@pytest.mark.parametrize("kind", ["filter", "measure", "cut"])
+@pytest.mark.parametrize("kind", ["filter", "measure"])
 def test_a_folder_that_holds_another_run_says_which_in_the_words_of_the_command_line(here, kind):
-    ways = {"filter": LARGE, "measure": ("--scores", "width"), "cut": ("--ledger", "scored", *LARGE)}
-    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "measure": ("--scores", "width", "--image", "jpg"), "cut": ("--ledger", "scored", *WORDS)}  # fmt: skip
+    ways = {"filter": LARGE, "measure": ("--scores", "width")}
+    other = {"filter": ("--where", "width > 1", "--unknown", "drop"), "measure": ("--scores", "width", "--image", "jpg")}  # fmt: skip
     words = {
         "filter": (
             "out holds a filter with --unknown quarantine (the default), --where 'min_side >= 200'; "
             "this run has --unknown drop, --where 'width > 1'"
         ),
         "measure": f"out holds a measurement with --image {IMAGES!r} (the default); this run has --image jpg",
-        "cut": "out holds a cut with --where 'min_side >= 200'; this run has --where 'caption_words >= 2'",
     }
     assert run(kind, "in", "-o", "out", *ways[kind], "--jobs", 0).status == 0
     done = run(kind, "in", "-o", "out", *other[kind], "--jobs", 0)
     assert (done.status, done.err.splitlines()[0]) == (2, f"wdsflow: {words[kind]}")
     assert [pasted(command).status for command in done.commands[::-1]] == [0, 0]
-    done = run("cut", "in", "-o", "out", "--ledger", "scored", *LARGE, "--jobs", 0)
+    done = run("filter", "in", "-o", "out", "--ledger", "scored", *LARGE, "--jobs", 0)
     assert done.status == 2
     held = "measurement" if kind == "measure" else kind
     assert f"out holds a {held} with " in done.err

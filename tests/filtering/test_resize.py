@@ -19,7 +19,7 @@ from tests.pictures import encoded, photo
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import versions_of
 
@@ -105,7 +105,7 @@ def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_by
     filter_shards(source, tmp_path / "filtered", recipe, HERE)
     filter_shards(source, tmp_path / "plain", Recipe(where=where), HERE)
     measure_shards(source, tmp_path / "scored", Recipe(scores=("blur", "min_side", "duplicate_caption")), HERE)
-    cut_shards(source, tmp_path / "cut", tmp_path / "scored", recipe, HERE)
+    filter_shards(source, tmp_path / "cut", recipe, HERE, ledger=tmp_path / "scored")
     tars = [
         {path.name: sha256(path.read_bytes()).digest() for path in (tmp_path / name).glob("*.tar")}
         for name in ("filtered", "cut")
@@ -164,13 +164,13 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
     wdsflow = [sys.executable, "-m", "wdsflow"]
     scored = [*wdsflow, "measure", source, "-o", tmp_path / "scored", "--scores", "blur,caption_words,duplicate"]
     subprocess.run(list(map(str, scored)), env=variables, check=True, capture_output=True)
-    for command in (["filter"], ["cut", "--ledger", tmp_path / "scored"]):
+    for out, command in (("filter", ["filter"]), ("scored", ["filter", "--ledger", tmp_path / "scored"])):
         words = [
             *wdsflow,
             *command,
             source,
             "-o",
-            tmp_path / command[0],
+            tmp_path / f"out-{out}",
             "--where",
             where,
             "--resize",
@@ -182,8 +182,8 @@ def test_an_image_that_kills_its_process_is_quarantined(tmp_path, where):
             list(map(str, words)), env={**variables, "DEADLY": "1"}, capture_output=True, text=True, check=False
         )
         assert "1  quarantined: killed-worker" in done.stdout.replace("-    ", ""), done
-        assert "x" not in samples_of(tmp_path / command[0])
-        assert len(samples_of(tmp_path / command[0])) >= 3
+        assert "x" not in samples_of(tmp_path / f"out-{out}")
+        assert len(samples_of(tmp_path / f"out-{out}")) >= 3
 
 
 def test_options_that_mean_nothing_are_refused(tmp_path):

@@ -17,9 +17,8 @@ from tests.filtering.shards import picture
 from tests.shards.archives import Entry, read_tar, write_tar
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import Score, Tier
 from wdsflow.stages.scores.sample_view import View
@@ -48,7 +47,12 @@ predicates = st.recursive(
 samples = st.tuples(
     st.sampled_from("abcde"), st.sampled_from(IMAGES), st.sampled_from(CAPTIONS), st.sampled_from(TREES)
 )
-FIRST = ("a", picture(30, 30), b"a caption", None)  # a set without any caption is refused
+FIRST = (
+    "a",
+    picture(30, 30),
+    b"a caption",
+    b'{"n": 1, "t": "x"}',
+)  # a set without any caption, or name in json, is refused
 shard_sets = st.lists(st.lists(samples, max_size=8), min_size=1, max_size=3).map(lambda sets: [[FIRST], *sets])
 
 
@@ -72,9 +76,9 @@ def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     """Return what a recipe says of the values in ledgers, as they are."""
     found = []
     for path in sorted(scored.glob(".wdsflow/ledger/*")):
-        for row in read_ledger(path)[0]:
-            program_of(canonical_recipe(recipe)).decide(row)
-            found.append([row.key, row.outcome, row.term, row.error, row.detail])
+        rows, _ = read_ledger(path)
+        program_of(canonical_recipe(recipe)).decide(rows)
+        found += [[row.key, row.outcome, row.term, row.error, row.detail] for row in rows]
     return found
 
 
@@ -87,7 +91,7 @@ def test_a_filter_keeps_what_a_cut_by_the_scores_of_all_samples_keeps(shards, wh
             write_tar(folder / f"{number}.tar", members(shard))
         calls = tuple(map(str, program_of(canonical_recipe(recipe)).scores))
         measure_shards(name, folder / "scored", Recipe(scores=calls), HERE)
-        cut_shards(name, folder / "cut", folder / "scored", recipe, HERE)
+        filter_shards(name, folder / "cut", recipe, HERE, ledger=folder / "scored")
         filter_shards(name, folder / "filtered", recipe, HERE)
         cut = outcomes(folder / "cut")
         assert cut == outcomes(folder / "filtered")
@@ -134,7 +138,10 @@ def copies(tmp_path_factory):
 )
 @pytest.mark.parametrize("how", ["filter", "cut"])
 def test_scores_that_compare_samples_compare_all_unless_those_kept_are_asked_for(copies, tmp_path, where, kept, how):
-    run = {"filter": filter_shards, "cut": lambda urls, out, *rest: cut_shards(urls, out, copies / "scored", *rest)}
+    run = {
+        "filter": filter_shards,
+        "cut": lambda urls, out, *rest: filter_shards(urls, out, *rest, ledger=copies / "scored"),
+    }
     run[how](str(copies), tmp_path, Recipe(where=where), HERE)
     names = [name for path in sorted(tmp_path.glob("*.tar")) for name, _ in read_tar(path)]
     assert "".join(name[0] for name in names if name.endswith("jpg")) == kept
@@ -146,14 +153,19 @@ def test_a_ledger_has_the_same_values_whatever_was_dropped(copies, tmp_path):
         here, there = (pq.read_table(out / f".wdsflow/ledger/{name}.parquet") for out in (tmp_path, copies / "scored"))
         assert here["duplicate"].to_pylist() == there["duplicate"].to_pylist()
     # So a folder that filter wrote serves for other cuts as well.
-    cut_shards(str(copies), tmp_path / "cut", tmp_path, Recipe(where="not duplicate"), HERE)
+    filter_shards(str(copies), tmp_path / "cut", Recipe(where="not duplicate"), HERE, ledger=tmp_path)
     assert json.loads((tmp_path / "cut" / "__len__").read_text()) == 2
 
 
-def test_a_cut_among_what_is_kept_needs_what_was_gathered_for_it(copies, tmp_path):
-    filter_shards(str(copies), tmp_path, Recipe(where='caption_words >= 2 and not duplicate(among="kept")'), HERE)
-    with pytest.raises(LedgerError, match="to compare"):
-        cut_shards(str(copies), tmp_path / "cut", tmp_path, Recipe(where="not duplicate"), HERE)
+@pytest.mark.parametrize(
+    "where", ["not duplicate", "caption_words >= 1 and not near_duplicate(among='kept', distance=6)"]
+)
+def test_what_a_ledger_lacks_to_compare_samples_is_gathered(copies, tmp_path, where):
+    some = Recipe(where='caption_words >= 2 and not duplicate(among="kept")')
+    filter_shards(str(copies), tmp_path / "some", some, HERE)
+    filter_shards(str(copies), tmp_path / "with", Recipe(where=where), HERE, ledger=tmp_path / "some")
+    filter_shards(str(copies), tmp_path / "without", Recipe(where=where), HERE)
+    assert outcomes(tmp_path / "with") == outcomes(tmp_path / "without")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +189,7 @@ def test_a_score_without_a_value_is_unknown_to_a_cut_as_well(copies, tmp_path, m
     measure_shards(str(copies), tmp_path / "scored", Recipe(scores=("perhaps",)), HERE)
     for unknown in ("quarantine", "keep"):
         recipe = Recipe(where="perhaps > 0", unknown=unknown)
-        cut_shards(str(copies), tmp_path / f"cut-{unknown}", tmp_path / "scored", recipe, HERE)
+        filter_shards(str(copies), tmp_path / f"cut-{unknown}", recipe, HERE, ledger=tmp_path / "scored")
         filter_shards(str(copies), tmp_path / f"filter-{unknown}", recipe, HERE)
         assert outcomes(tmp_path / f"cut-{unknown}") == outcomes(tmp_path / f"filter-{unknown}")
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from tests.filtering.shards import digests
 from tests.pictures import encoded, photo, smooth
 from tests.shards.archives import Entry, names, write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0, device="cpu")
@@ -77,9 +77,11 @@ def test_embeddings_that_are_stored_are_used_and_a_cut_gives_the_same(pairs, cli
 
     monkeypatch.setattr("wdsflow.stages.scores.model.clip_model.ClipImage.run", never)
     measure_shards(pairs, tmp_path / "scored", Recipe(scores=(call,), embeddings=True), HERE)
-    cut_shards(pairs, tmp_path / "cut", tmp_path / "scored", Recipe(where=f"not {call}", unknown="drop"), HERE)
+    filter_shards(
+        pairs, tmp_path / "cut", Recipe(where=f"not {call}", unknown="drop"), HERE, ledger=tmp_path / "scored"
+    )
     again = Recipe(where=f"not semantic_duplicate({of}, eps=0.9, keep='easiest')", unknown="drop")
-    cut_shards(pairs, tmp_path / "one", tmp_path / "scored", again, HERE)
+    filter_shards(pairs, tmp_path / "one", again, HERE, ledger=tmp_path / "scored")
     assert keys(tmp_path / "cut") == keys(tmp_path / "whole")
     assert 1 <= len(keys(tmp_path / "one")) <= 5
 

@@ -19,7 +19,7 @@ from tests.filtering.shards import digests, write_shards
 from tests.filtering.test_interruptions import command
 from wdsflow.filtering.merge_slices import NotDone, merge_slices
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.records.run_state import StateFile, read_states
 from wdsflow.records.run_status import NoRun, RunStatus, statuses
@@ -195,8 +195,8 @@ def test_scores_that_are_added_in_slices_are_not_done_before_all_have_them(folde
     assert status().merged
     merge_slices(Path("out"))
     cut = Recipe(where="caption_words > 2 and bytes > 1")
-    cut_shards("in", "cut-one", "one", cut, HERE)
-    cut_shards("in", "cut", "out", cut, HERE)
+    filter_shards("in", "cut-one", cut, HERE, ledger="one")
+    filter_shards("in", "cut", cut, HERE, ledger="out")
     tars = {name: digest for name, digest in digests(Path("cut-one")).items() if name.endswith(".tar")}
     assert tars.items() <= digests(Path("cut")).items()
 

@@ -13,7 +13,7 @@ from tests.shards.archives import read_tar, write_tar
 from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 from wdsflow.stages import CleanText, Drop, HasFields, JsonText, Rename, Sample
@@ -127,14 +127,18 @@ def test_a_cut_over_scores_writes_what_the_filter_writes(tmp_path: Path):
     source = samples(tmp_path / "0.tar")
     filter_shards(source, tmp_path / "filter", WHERE, HERE)
     measure_shards(source, tmp_path / "scores", Recipe(stages=STAGES, scores=("min_side", "caption_words")), HERE)
-    report = cut_shards(source, tmp_path / "cut", tmp_path / "scores", Recipe(where=WHERE.where), HERE)
+    report = filter_shards(source, tmp_path / "cut", Recipe(where=WHERE.where), HERE, ledger=tmp_path / "scores")
     assert (tmp_path / "cut/0.tar").read_bytes() == (tmp_path / "filter/0.tar").read_bytes()
     assert report.merged("quarantined") == {"stage 2 json_text: bad-json": 1, "stage 2 json_text: no-caption": 7}
     quarantine = ".wdsflow/quarantine/0.jsonl"
     assert (tmp_path / "cut" / quarantine).read_bytes() == (tmp_path / "filter" / quarantine).read_bytes()
     with pytest.raises(LedgerError, match="other stages"):
-        cut_shards(
-            source, tmp_path / "x", tmp_path / "scores", Recipe(where="min_side > 3", stages=(CleanText(),)), HERE
+        filter_shards(
+            source,
+            tmp_path / "x",
+            Recipe(where="min_side > 3", stages=(CleanText(),)),
+            HERE,
+            ledger=tmp_path / "scores",
         )
 
 
@@ -227,7 +231,7 @@ def test_names_that_are_not_utf8_pass_stages_ledgers_and_cuts(tmp_path: Path):
     where = "caption_words >= 1 and width > 1"
     filtered, cut, compared = (tmp_path / name for name in ("filtered", "cut", "compared"))
     filter_shards(str(tmp_path / "0.tar"), filtered, Recipe(where=where, stages=(CleanText(),)), HERE)
-    cut_shards(str(tmp_path / "0.tar"), cut, filtered, Recipe(where=where), HERE)
+    filter_shards(str(tmp_path / "0.tar"), cut, Recipe(where=where), HERE, ledger=filtered)
     both = Recipe(where=f"{where} and near_duplicate in (true, false)", stages=(CleanText(),))
     filter_shards(str(tmp_path / "0.tar"), compared, both, HERE)
 
@@ -289,7 +293,7 @@ def test_texts_that_utf8_cannot_hold_are_the_same_to_a_predicate_and_to_a_ledger
     source, scores = str(tmp_path / "0.tar"), ("json_text('a')", "key", "duplicate")
     filter_shards(source, tmp_path / "out", Recipe(where=where), HERE)
     measure_shards(source, tmp_path / "scored", Recipe(scores=scores), HERE)
-    cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=where), HERE)
+    filter_shards(source, tmp_path / "cut", Recipe(where=where), HERE, ledger=tmp_path / "scored")
     for folder in ("out", "cut"):
         assert [name for name, _ in kept_of(tmp_path / folder)] == ["\udcfe1.jpg", "\udcfe1.json"]
 

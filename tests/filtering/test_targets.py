@@ -7,7 +7,7 @@ import pytest
 from tests.filtering.shards import digests, write_shards
 from tests.shards.archives import write_tar
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
 
@@ -73,7 +73,7 @@ def test_a_cut_does_not_restart_in_the_folder_of_its_ledgers(tmp_path: Path):
     before = digests(tmp_path / "scored")
     for options in (HERE, RunOptions(jobs=0, restart=True)):
         with pytest.raises(ValueError, match="cannot be both --ledger and -o"):
-            cut_shards(source, tmp_path / "scored", tmp_path / "scored", Recipe(where="blur > 1"), options)
+            filter_shards(source, tmp_path / "scored", Recipe(where="blur > 1"), options, ledger=tmp_path / "scored")
     assert digests(tmp_path / "scored") == before
 
 

@@ -15,7 +15,7 @@ from wdsflow.stages.scores.score_catalog import all_scores, make_score
 
 KEEPS = re.compile(r"^  ([<>]) (\S+) keeps [\d.]+% \(([\d,]+) of ([\d,]+)\)$", re.MULTILINE)
 CUTS = re.compile(
-    r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow cut .*)$", re.MULTILINE
+    r"^  to keep [^,]+, precisely [\d.]+% \(([\d,]+) of [\d,]+\)(?: \(no .*\))?:\n  (wdsflow filter .*)$", re.MULTILINE
 )
 
 
@@ -80,7 +80,7 @@ def test_a_cut_keeps_as_many_samples_as_promised(folder, monkeypatch, ledger, na
         for sign, bound, count, _ in KEEPS.findall(about):
             assert where is not None, about
             asked = re.sub(r"[<>] [^<>]*$", f"{sign} {bound}", where[1])
-            cut = run("cut", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0)
+            cut = run("filter", "in", "--ledger", ledger, "--where", asked, "--dry-run", "--jobs", 0)
             assert f" {count}  kept" in cut.out, (asked, count, cut)
             promises += 1
         for count, command in CUTS.findall(about):

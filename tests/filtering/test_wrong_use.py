@@ -72,7 +72,7 @@ def check(done: Done, message: str) -> None:
 
 FILTER = ("filter", "in", "-o", "out")
 SCORE = ("measure", "in", "-o", "out")
-CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
+CUT = ("filter", "in", "-o", "out", "--ledger", "in-scores")
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ CUT = ("cut", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--quarantine", "out"), "choose another folder for --quarantine"),
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
         # Ledgers.
-        (("cut", "in", "-o", "out", *LARGE), "no ledger given"),
-        (("cut", "in", "-o", "out", "--where", "min_sidee > 3"), "did you mean min_side?"),
+        ((*CUT, "--where", "min_sidee > 3"), "did you mean min_side?"),
+        ((*CUT, *LARGE, "--embeddings"), "--embeddings is for a run without --ledger"),
+        ((*CUT, *LARGE, "--caption", "json:title"), "in-scores was measured with --caption txt: leave out --caption json:title"),
         pytest.param((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers", marks=pytest.mark.deep),
-        pytest.param(("cut", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since", marks=pytest.mark.deep),
-        pytest.param((*CUT, "--where", "blur > 3"), "in-scores has no blur", marks=pytest.mark.deep),
-        (("cut", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
+        pytest.param(("filter", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since", marks=pytest.mark.deep),
+        (("filter", "changed", "-o", "out", "--ledger", "in-scores", "--where", "not duplicate"), "was made from another shard"),
         ((*FILTER, "--where", "clip_similarity > 0", "--embeddings-from", "none"), "none has no ledgers"),
         # Nothing can be read.
         (("filter", "bad::none.tar", "-o", "out", *LARGE), "\nand 1 other reason\n"),

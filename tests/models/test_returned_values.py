@@ -13,7 +13,7 @@ from tests.pictures import encoded, photo
 from tests.shards.archives import write_tar
 from wdsflow.filtering.deciding.outcomes import BrokenRunError
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores import View
 
@@ -89,7 +89,7 @@ def test_nan_and_two_values_keep_nothing_in_filter_and_in_cut(tmp_path, kind):
     for gives, error in (("inf", "not-finite"), ("pair", "raised-TypeError")):
         recipe = Recipe(where=f'{kind}(gives="{gives}") > 0')
         filtered = filter_shards(source, tmp_path / gives, recipe, HERE)
-        cut = cut_shards(source, tmp_path / f"cut-{gives}", tmp_path / gives, recipe, HERE)
+        cut = filter_shards(source, tmp_path / f"cut-{gives}", recipe, HERE, ledger=tmp_path / gives)
         for report in (filtered, cut):
             assert (report.total("kept"), report.merged("quarantined")) == (0, {error: 3})
 

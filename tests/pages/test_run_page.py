@@ -13,7 +13,7 @@ from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow.filtering.page.run_page import run_page
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
 HERE = RunOptions(jobs=0)
@@ -60,9 +60,7 @@ def state(opened: Opened) -> tuple[int, str]:
 
 
 def kept(folder: Path, where: str, unknown: Any = "quarantine") -> int:
-    report = cut_shards(
-        str(folder / "in"), folder / "tried", folder / "out", Recipe(where=where, unknown=unknown), RunOptions(jobs=0, dry_run=True)
-    )  # fmt: skip
+    report = filter_shards(str(folder / "in"), folder / "tried", Recipe(where=where, unknown=unknown), RunOptions(jobs=0, dry_run=True), ledger=folder / "out")  # fmt: skip
     return report.total("kept")
 
 

@@ -33,6 +33,6 @@ def write_scored(folder: Path, counts: list[int], scores: str = "width,caption_w
 
 def cut(folder: Path, data: str, where: str, name: str = "cut") -> str:
     """Write what a predicate keeps; return its shards as OpenCLIP takes them."""
-    done = run("cut", data, "-o", folder / name, "--ledger", folder / "scored", "--where", where, "--jobs", 0)
+    done = run("filter", data, "-o", folder / name, "--ledger", folder / "scored", "--where", where, "--jobs", 0)
     assert done.status == 0, done.err
     return "::".join(map(str, sorted((folder / name).glob("*.tar"))))

@@ -171,7 +171,7 @@ def test_where_the_predicate_keeps_less_than_a_batch_it_is_the_cause_and_no_sett
     found = look(scored, WHERE, "--workers", "2", "--batch-size", "64", dry_run=True)
     assert found.refused
     fixes = [line.strip() for line in found.lines if line.startswith("  ")]
-    assert fixes[0].startswith("to see which term drops how many: wdsflow cut ")
+    assert fixes[0].startswith("to see which term drops how many: wdsflow filter ")
     assert pasted(fixes[0].partition(": ")[2]).status == 0
     assert not any("--batch-size 1" in line or "--dataset-resampled" in line for line in found.lines)
     (verdict,) = found.reports[0].verdicts

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, need_predicate
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Ledger, RecipeFile, need_predicate
 from wdsflow.cli.shared.run_display import displayed
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import print_lines, shown_as
@@ -27,6 +27,7 @@ def filter(  # noqa: A001 - the name of the command
     places: InAndOut,
     flags: Given[Recipe],
     file: RecipeFile,
+    scores: Ledger,
     embeddings: Embeddings,
     lists: Exports,
     options: RunOptions,
@@ -38,7 +39,10 @@ def filter(  # noqa: A001 - the name of the command
 
     wdsflow filter "in/{000..042}.tar" -o out --where "min_side >= 200 and aspect_ratio < 3"
 
-    The same command resumes an interrupted run. OUT/.wdsflow/ledger holds the scores of all samples.
+    The same command resumes an interrupted run. OUT/.wdsflow/ledger holds the scores of all samples. With --ledger,
+    scores of an earlier run are used, and only samples that need another score are read:
+
+    wdsflow filter "in/{000..042}.tar" -o out --ledger scored --where "blur > 100"
 
     Exit status: 0 if all shards are done; 1 if a shard could not be read, nothing was kept, or half or more was
     quarantined; 2 if the command is wrong, or nothing could be read or written.
@@ -57,7 +61,14 @@ def filter(  # noqa: A001 - the name of the command
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
         with displayed(options, typed) as shown:
-            report = filter_shards(shards, folder, recipe, shown, embeddings_from=embeddings.embeddings_from)
+            report = filter_shards(
+                shards,
+                folder,
+                recipe,
+                shown,
+                ledger=scores.ledger,
+                embeddings_from=embeddings.embeddings_from,
+            )
         exported(report, folder, lists.export)
         show(report, folder, typed)
 

@@ -23,7 +23,7 @@ GROUPS = {
         "validate": "Report whether shards will train, why not, and what to do.",
         "repair": "Write valid shards, with sizes.json and __len__ next to them.",
         "filter": "Keep the samples that match a predicate.",
-        "report": "Write a page on a run of filter, measure or cut.",
+        "report": "Write a page on a run of filter or measure.",
         "train": "Train with OpenCLIP, with wdsflow as its loader.",
     },
     "Look and explain": {
@@ -34,9 +34,8 @@ GROUPS = {
     },
     "Scores in a ledger": {
         "measure": "Compute scores of all samples.",
-        "cut": "Filter again using existing scores.",
         "status": "Report how far a run is, slice by slice, and what to run again.",
-        "merge": "Make one output of all slices of filter, measure or cut.",
+        "merge": "Make one output of all slices of filter or measure.",
     },
     "Make and reshape shards": {
         "pack": "Write shards from a table or a folder of files.",

@@ -12,7 +12,7 @@ from wdsflow.text.shell import escape
 
 
 def merge(typed: Typed, where: Folder, lists: Exports) -> None:
-    """Make one output of all slices of filter, measure or cut.
+    """Make one output of all slices of filter or measure.
 
     Each task of a job array writes its slice into OUT. When all are done, this writes the one record and the counts of the
     shards (sizes.json), as one run over all shards does. Otherwise it prints the commands that complete what is missing:

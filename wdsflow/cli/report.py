@@ -14,7 +14,7 @@ from wdsflow.text.shell import quote_path
 class ReportOptions:
     """A run, and its page."""
 
-    folder: Path | None = argument("FOLDER", "Folder that filter, measure or cut wrote.")
+    folder: Path | None = argument("FOLDER", "Folder that filter or measure wrote.")
     output: Path | None = option(
         None, "Page to write. Default: FOLDER/.wdsflow/report.html", "-o", "--output", metavar="FILE"
     )
@@ -22,7 +22,7 @@ class ReportOptions:
 
 
 def report(typed: Typed, options: ReportOptions) -> None:
-    """Write a page on a run of filter, measure or cut.
+    """Write a page on a run of filter or measure.
 
     The page shows what became of the samples, a histogram of each score, and sliders to choose thresholds with images
     near each cut. It is one HTML file that needs no network:

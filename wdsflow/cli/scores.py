@@ -45,7 +45,7 @@ def scores(_: Typed, options: ScoresOptions) -> None:
     The list has a line for each score. With NAME, show all about one: its range, settings and source.
 
     With --ledger, show the computed values instead: how many, quantiles, a histogram, the share that thresholds keep,
-    and commands that cut there:
+    and commands that filter there:
 
     wdsflow scores --ledger scored blur caption_words
     """

@@ -71,7 +71,7 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
         yield from ("to complete it:", *(f"  {escape(command, 100_000)}" for command in again if command))
     elif status.is_done and status.merged:
         yield "complete"
-    elif status.is_done and status.run in ("filter", "measure", "cut"):
+    elif status.is_done and status.run in ("filter", "measure"):
         yield f"next: {Typed.spell('merge', str(out))}"
     elif again or not left:  # a program called it, or it was killed just before its end
         yield "to complete it, run the same again"

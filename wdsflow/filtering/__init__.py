@@ -10,7 +10,6 @@ __all__ = [
     "Recipe",
     "RunOptions",
     "RunReport",
-    "cut_shards",
     "filter_shards",
     "measure_shards",
 ]
@@ -18,7 +17,7 @@ __all__ = [
 if TYPE_CHECKING:
     from .keep_from_ledger import KeepFromLedger
     from .recipe.recipe import Recipe
-    from .run_filter import cut_shards, filter_shards, measure_shards
+    from .run_filter import filter_shards, measure_shards
     from .run_options import OutputError, RunOptions
     from .run_report import RunReport
 else:
@@ -27,7 +26,6 @@ else:
         {
             "KeepFromLedger": "keep_from_ledger",
             "Recipe": "recipe.recipe",
-            "cut_shards": "run_filter",
             "filter_shards": "run_filter",
             "measure_shards": "run_filter",
             "OutputError": "run_options",

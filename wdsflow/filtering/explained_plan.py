@@ -96,7 +96,7 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         f" with every score for every sample {_time(everything)}; {at_most}{pilot.reaching(above):.1%} pass all terms"
     )
     if at_most:
-        last += "\nscores by models are not measured here, and come in addition: they take most of the time of a run"
+        last += "\nscores by models come in addition: they take most of the time of a run"
     return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider)}"
 
 

@@ -50,7 +50,7 @@ class KeepFromLedger(SampleStage):
 
     Args:
         ledger: the folder that ``wdsflow measure`` or ``filter`` wrote.
-        where: the predicate, as for ``wdsflow cut``. It must not compare samples with each other.
+        where: the predicate, as for ``wdsflow filter``. It must not compare samples with each other.
         unknown: what to do with a sample, or a shard, that is not in the ledger: "error" or "keep". An error is a
             StageError with the command that scores the shard; ``on_error="drop"`` counts and drops the sample.
 
@@ -74,7 +74,7 @@ class KeepFromLedger(SampleStage):
         super().__post_init__()
         subset = LedgerSubset.of(self.ledger, self.where)
         if subset.compares:
-            raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow cut and train can do that")
+            raise LedgerError(f"{self.where} compares samples of all shards: only wdsflow filter and train can do that")
 
     def apply(self, sample: Sample) -> Sample:
         """Drop a sample that does not pass the predicate."""

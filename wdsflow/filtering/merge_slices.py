@@ -22,7 +22,7 @@ class NotDone(Exception):
 
 
 def merge_slices(out: Path) -> RunReport:
-    """Make one output of all finished slices of a run of ``filter``, ``measure`` or ``cut``, as a run without slices writes it.
+    """Make one output of all finished slices of a run of ``filter`` or ``measure``, as a run without slices writes it.
 
     The last slice that ends does this, unless it was killed, or others were run again. What is merged stays merged: a second
     call changes nothing, and after a killed one the next call completes its work.
@@ -39,7 +39,7 @@ def merge_slices(out: Path) -> RunReport:
     layout = Layout(out)
     asked = recorded_run(layout.run_file)
     if not asked:
-        raise LedgerError(f"{out} holds no run of filter, measure or cut")
+        raise LedgerError(f"{out} holds no run of filter or measure")
     layout, tars, names = as_it_was(layout, asked), asked["kind"] != "measure", [str(name) for name in asked["names"]]
     _must_be_done(out)  # before a slice at work refuses its lock
     with RunRecord(layout, str(asked["kind"])) as record:

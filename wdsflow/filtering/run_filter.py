@@ -1,4 +1,4 @@
-"""Filter shards, score them, or filter them again using existing scores: resumable, with every sample accounted for."""
+"""Filter shards, with the scores of an earlier run or without, or score them: resumable, with every sample accounted for."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from wdsflow.filtering.deciding.compare_samples import resolve
-from wdsflow.filtering.deciding.ledger_subset import as_scored, check_scores
+from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_row import LedgerError, NotCompared, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder
@@ -38,22 +38,29 @@ def filter_shards(
     recipe: Recipe,
     options: RunOptions | None = None,
     *,
+    ledger: str | os.PathLike[str] | None = None,
     embeddings_from: str | os.PathLike[str] | None = None,
 ) -> RunReport:
     """Write, for each shard, a shard of the samples that a recipe keeps, byte for byte, and a ledger of all its samples.
 
     The same call resumes an interrupted run: shards that are finished in ``out`` are kept.
 
+    With a ledger, scores that it has are taken from it. Others are computed for the samples that need them, and only
+    these samples are read. The report counts a shard as a failure if it has no ledger, or if it has changed since.
+
     Args:
         urls: shards, as for ``check``.
         out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
         recipe: the scores to compute, and the predicate for samples to keep.
         options: how the run works; they do not change the output.
+        ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote. Stages, and the fields of images and
+            captions, are those of its recipe.
         embeddings_from: the folder of an earlier run with ``embeddings``; scores on the same CLIP use its embeddings.
 
     Raises:
         ValueError: the recipe or the options are invalid, ``urls`` match nothing (NoShards), no sample has a caption in
             the given place (NoCaptions), or ``embeddings_from`` has no embeddings for this recipe (LedgerError).
+        LedgerError: ``ledger`` has no ledgers, or the predicate compares samples and the ledger of a shard is missing.
         Differs: ``out`` holds a run with another recipe.
         Busy: another run works in ``out``.
         FileExistsError: ``out`` holds files that no run wrote.
@@ -62,6 +69,8 @@ def filter_shards(
     """
     options = options or RunOptions()
     with run_folder(out, options) as folder:
+        if ledger is not None:
+            return _filter_scored(urls, folder, ledger, recipe, options, embeddings_from).naming(out, folder)
         return _scored_first("filter", urls, folder, recipe, options, embeddings_from, tars=True).naming(out, folder)
 
 
@@ -92,35 +101,6 @@ def measure_shards(
         return _scored_first("measure", urls, folder, recipe, options, embeddings_from, tars=False).naming(out, folder)
 
 
-def cut_shards(
-    urls: Urls,
-    out: str | os.PathLike[str],
-    ledger: str | os.PathLike[str],
-    recipe: Recipe,
-    options: RunOptions | None = None,
-) -> RunReport:
-    """Write shards using the scores in ledgers; nothing is decoded.
-
-    Missing scores of headers and texts are computed. The report counts a shard as a failure if it has no ledger, if its
-    ledger lacks a value that the predicate needs, or if the shard has changed since.
-
-    Args:
-        urls: shards, as for ``check``.
-        out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
-        ledger: the folder that ``measure_shards`` or ``filter_shards`` wrote.
-        recipe: the predicate for samples to keep.
-        options: how the run works; they do not change the output.
-
-    Raises:
-        LedgerError: ``ledger`` has no ledgers, a score of the predicate was not computed and needs more than headers and
-            texts (MissingScore), or the predicate compares samples and the ledger of a shard is missing.
-        ValueError: as for ``filter_shards``; so are all other errors.
-    """
-    options = options or RunOptions()
-    with run_folder(out, options) as folder:
-        return _cut(urls, folder, ledger, recipe, options).naming(out, folder)
-
-
 @contextmanager
 def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Path]:
     """Yield the local folder for the outputs of a run, as ``working_folder``. Raises LocalOnly as well."""
@@ -140,23 +120,45 @@ def run_folder(out: str | os.PathLike[str], options: RunOptions) -> Iterator[Pat
         yield folder
 
 
-def _cut(urls: Urls, out: Path, ledger: str | os.PathLike[str], recipe: Recipe, options: RunOptions) -> RunReport:
+def _filter_scored(
+    urls: Urls,
+    out: Path,
+    ledger: str | os.PathLike[str],
+    recipe: Recipe,
+    options: RunOptions,
+    embeddings_from: str | os.PathLike[str] | None,
+) -> RunReport:
+    """Filter by the scores of an earlier run; those that it lacks are computed."""
     say_all(options, fixed_conditions(recipe))
+    if recipe.embeddings:
+        raise ValueError("--embeddings is for a run without --ledger: its samples are not read")
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, options), Layout(local_folder(ledger))
     found, names = _shards(urls, options)
     _refuse_same(ledger, layout, "--ledger")
     recipe = as_scored(recipe, scored)
-
-    def before(one: Pass, _: RunReport) -> bool:
-        _take_sources(one, scored)
-        return True
-
+    recipe, line_on_precision = with_precision(recipe, options)
+    say_all(options, filter(None, [line_on_precision]))
+    lacks = lacking_columns(program_of(recipe), scored, names)
+    check_places(found, recipe, lacks, allow_pipe=options.allow_pipe)
     compares = bool(program_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)
-    lacking = check_scores(program_of(recipe), scored, names, reads=True)
-    check_places(found, recipe, lacking, allow_pipe=options.allow_pipe)
-    return Pass("cut", found, names, layout, recipe, options, scored=scored, compares=compares, before=before).run()
+    embedded = _reuse(embeddings_from, names, layout, recipe, options)
+
+    def before(one: Pass, report: RunReport) -> bool:
+        try:
+            _take_sources(one, scored)
+            return True
+        except NotCompared:
+            # Its samples were not scored for this comparison: a first pass computes what is lacking.
+            first = _first_pass(one, options)
+            first.given = scored
+            return _take_first(one, first, report)
+
+    whole = Pass("filter", found, names, layout, recipe, options, scored=scored, embedded=embedded)
+    whole.compares, whole.before, whole.computes = compares, before, bool(lacks) or not is_complete(scored, recipe)
+    with joined(options) as whole.cluster:
+        return whole.run()
 
 
 def _scored_first(
@@ -190,24 +192,34 @@ def _scored_first(
     _refuse_slices(options, compares=True)
 
     def before(one: Pass, report: RunReport) -> bool:
-        scored = one.layout.scored
-        again = replace(options, dry_run=False, restart=False)
-        first = Pass("measure", found, names, scored, recipe, again, tars=False, embedded=embedded, sources=one.sources)
+        first = _first_pass(one, options)
         first.other = one.layout if kind == "measure" else None
-        first.cluster = one.cluster
-        done = first.run()
-        report.changed = done.changed
-        if done.failures:
-            report.failures, report.whole = done.failures, False
-            report.waits_for = tuple(str(call) for call in compared)
-            return False
-        one.scored = scored
-        _take_sources(one, scored)
-        return True
+        return _take_first(one, first, report)
 
     whole.before, whole.compares = before, True
     with joined(options) as whole.cluster:  # once for both passes
         return whole.run()
+
+
+def _first_pass(one: Pass, options: RunOptions) -> Pass:
+    """Return the pass that computes and gathers what a pass needs to compare samples."""
+    again = replace(options, dry_run=False, restart=False)
+    first = Pass("measure", one.urls, one.names, one.layout.scored, one.recipe, again, tars=False)
+    first.embedded, first.sources, first.cluster = one.embedded, one.sources, one.cluster
+    return first
+
+
+def _take_first(one: Pass, first: Pass, report: RunReport) -> bool:
+    """Run the first of two passes, and compare all samples. Return False if it failed."""
+    done = first.run()
+    report.changed = done.changed
+    if done.failures:
+        report.failures, report.whole = done.failures, False
+        report.waits_for = tuple(str(call) for call in program_of(one.recipe).dataset_calls)
+        return False
+    one.scored, one.computes = first.layout, False
+    _take_sources(one, first.layout)
+    return True
 
 
 def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:

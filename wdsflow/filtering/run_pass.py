@@ -13,6 +13,7 @@ from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
@@ -143,7 +144,8 @@ def _actors(
 class Pass:
     """The common input of a run's tasks, and the destination of their results.
 
-    ``scored``: ledgers that have all values, if no sample needs to be read. ``embedded``: ledgers whose embeddings are
+    ``scored``: ledgers whose values are taken; ``computes``: these may lack some. ``given``: ledgers whose values are
+    used by a pass that reads all samples. ``embedded``: ledgers whose embeddings are
     used. ``compares``: values of scores that compare all samples are read from the folder. ``cluster``: a cluster that
     the caller has joined. ``before``: called when the folder is ready; it may set ``sources`` and fill the folder; if
     it returns False the run ends there. ``other``: another folder of the run, whose ledgers may have some of the values.
@@ -163,6 +165,8 @@ class Pass:
     before: Callable[["Pass", RunReport], bool] | None = None
     sources: object = None  # further inputs of the result
     other: Layout | None = None
+    computes: bool = False
+    given: Layout | None = None
     asked: dict[str, object] = field(init=False)
     _was_whole: bool = field(default=False, init=False)  # without the mark of an unfinished run
     _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
@@ -225,6 +229,10 @@ class Pass:
         if self.other is not None:
             others = [shard for shard in todo if shard[2] not in self._known]
             self._known |= dict.fromkeys(RunRecord(self.other, self.kind).left(others, asked).fewer, self.other)
+        if self.given is not None:
+            for _, _, name in todo:
+                if name not in self._known and self.given.ledger(name).is_file():
+                    self._known[name] = self.given
         report.changed += changed
         return todo
 
@@ -262,7 +270,7 @@ class Pass:
                 urls,
                 locks,
                 cluster,
-                scores=self.scored is None,
+                scores=self.scored is None or self.computes,
                 window=models.window,
             )
             activity = "writing" if self.tars else "measuring"
@@ -281,6 +289,11 @@ class Pass:
                     report_shard(result)
             _note(guard.rest(), record)
 
+    @property
+    def _for_all(self) -> bool:
+        """Whether the ledgers that are given have their scores for all samples."""
+        return self.given is None or is_complete(self.given, self.recipe)
+
     def _lacking(self, todo: Sequence[tuple[int, Shard, str]]) -> set[ScoreCall]:
         """Return the scores that the ledgers of some shards lack."""
         there = (set(read_about(self._known[name].ledger(name))["identities"]) for _, _, name in todo)
@@ -289,15 +302,19 @@ class Pass:
 
     def _models(self, stack: ExitStack, todo: Sequence[tuple[int, Shard, str]], record: RunRecord | None) -> ModelPlace:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
-        options, models = self.options, program_of(self.recipe).models
-        if all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
-            models = program_of(self.recipe).models_of(self._lacking(todo))
+        options, program = self.options, program_of(self.recipe)
+        models = program.models
+        if self._for_all and all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
+            models = program.models_of(self._lacking(todo))
         first = models
+        if self.scored is not None:
+            # The others are loaded only if a sample lacks one of their scores.
+            first = program.models_of(lacking_columns(program, self.scored, self.names))
         if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
-            first = tuple(model for model in models if model not in self.embedded.served)
+            first = tuple(model for model in first if model not in self.embedded.served)
         apart = options.engine != "local"  # a dead process is replaced without its worker
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=first if apart else None)
-        if not models or self.scored is not None or apart:
+        if not models or (self.scored is not None and not self.computes) or apart:
             return place
         if options.jobs == 0:
             lines = models_at(place).prepare(first).lines
@@ -335,6 +352,7 @@ class Pass:
                 allow_pipe=self.options.allow_pipe,
                 scored=self.scored,
                 known=self._known.get(shard[2]),
+                known_for_all=self._for_all or self._known.get(shard[2]) != self.given,
                 embedded=self.embedded,
                 compares=self.compares,
                 models=models,

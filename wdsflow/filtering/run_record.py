@@ -1,4 +1,4 @@
-"""The record of ``filter``, ``measure`` and ``cut``: several files per shard, slices, growing ledgers, and differences of runs."""
+"""The record of ``filter`` and ``measure``: several files per shard, slices, growing ledgers, and differences of runs."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ from wdsflow.text.words import how_many
 
 from .run_folder import COSTS, MANIFEST, Layout, ShardRecord, refuse
 
-_ONE_OF = {"filter": "a filter", "measure": "a measurement", "cut": "a cut"}
+_ONE_OF = {"filter": "a filter", "measure": "a measurement"}
 
 
 class Differs(ValueError):

@@ -5,7 +5,7 @@ order. A piece is a range of a source, ``(first byte, byte after the last)``, or
 
     pieces = [(0, 2048), *member("a.txt", b"a new caption"), (4096, 8192)]
 
-* ``cut`` and ``filter`` keep the ranges of some samples, ``graft`` puts new members between them, ``repair`` writes new
+* ``filter`` keeps the ranges of some samples, ``graft`` puts new members between them, ``repair`` writes new
   headers before old contents, ``reshard`` takes samples of several inputs (``pieces.py``).
 * Several inputs are one source: ``JoinedSource``. Byte ``offset`` of input ``number`` is at ``address(number, offset)``,
   so that a range is always two numbers.

@@ -23,7 +23,7 @@ _LARGEST = 1 << 20  # bytes of a mark
 _command: ContextVar[str] = ContextVar("command", default="")
 
 
-RUNS = ("filter", "measure", "cut", "repair", "reshard", "graft", "pack", "index")
+RUNS = ("filter", "measure", "repair", "reshard", "graft", "pack", "index")
 
 
 class Unfinished(NamedTuple):

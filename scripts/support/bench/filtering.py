@@ -1,4 +1,4 @@
-"""Filtering shards next to a webdataset read, filter and TarWriter loop, and cutting next to a plain copy.
+"""Filtering shards next to a webdataset read, filter and TarWriter loop, and filtering by a ledger next to a plain copy.
 
 The clock runs from the call to its end, with all outputs on the disk where ours are concerned: webdataset and `cp` do not
 sync. Libraries are imported before.
@@ -77,24 +77,24 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 
 def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """`wdsflow cut`, in one process, from a ledger that was made before."""
+    """`wdsflow filter --ledger`, in one process, from a ledger that was made before."""
     with scored(paths) as (folder, scores, recipe, options):
-        from wdsflow.filtering.run_filter import cut_shards
+        from wdsflow.filtering.run_filter import filter_shards
 
         begun = clock()
-        report = cut_shards(paths, os.path.join(folder, "cut"), scores, recipe, options)
+        report = filter_shards(paths, os.path.join(folder, "cut"), recipe, options, ledger=scores)
         written = _size(os.path.join(folder, "cut"))
         result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=written)
     return result
 
 
 def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
-    """Copy by `cp` what `cut` wrote, from a warm page cache."""
+    """Copy by `cp` what it wrote, from a warm page cache."""
     with scored(paths) as (folder, scores, recipe, options):
-        from wdsflow.filtering.run_filter import cut_shards
+        from wdsflow.filtering.run_filter import filter_shards
 
         source, target = os.path.join(folder, "cut"), os.path.join(folder, "copy")
-        report = cut_shards(paths, source, scores, recipe, options)
+        report = filter_shards(paths, source, recipe, options, ledger=scores)
         names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
         subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
         os.mkdir(target)

@@ -13,7 +13,7 @@ from wdsflow.shards.written_names import spelled
 from wdsflow.text.shell import escape, quote_path
 
 from .nearest_paths import existing, nearest_ledger
-from .run_arguments import Misuse, NoLedger
+from .run_arguments import Misuse
 from .terminal import WRONG_USE, about_shards, cannot_write, is_misplaced
 from .typed import Typed, another, free
 
@@ -112,7 +112,7 @@ def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
 
 
 _EXAMPLE = "min_side >= 200"  # a predicate for any shards
-_DECIDE = frozenset({"filter", "measure", "cut"})
+_DECIDE = frozenset({"filter", "measure"})
 EXPLAIN_THEMSELVES = frozenset({"validate", "inspect", "explain", "scores", "report", "doctor", "train"})
 
 
@@ -222,12 +222,12 @@ def _about_ledger(typed: Typed) -> Iterator[str]:
     near = nearest_ledger(ledger)
     if near is not None and near != ledger and option in typed.given:
         yield f"with the ledgers in {near}: {typed.again(**{option: near})}"
-    elif typed.name == "cut":
+    elif typed.name == "filter" and "ledger" in typed.given:
         yield from measure_again(typed)
 
 
 def measure_again(typed: Typed, lacks: str = "") -> Iterator[str]:
-    """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then cut."""
+    """Yield the commands that compute the missing scores, with the recipe of the ledger if any, and then filter."""
     from wdsflow.filtering.deciding.ledger_subset import needed_scores, scores_to_add
     from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 
@@ -238,7 +238,7 @@ def measure_again(typed: Typed, lacks: str = "") -> Iterator[str]:
     where = where or (None if keep else _EXAMPLE)
     recipe = canonical_recipe(Recipe(where=where or "", keep=keep))
     urls, new, run_file = typed.given["urls"], free(Path(old or "scored")), Path(old or "") / ".wdsflow" / "run.json"
-    if old is not None and (added := scores_to_add(urls, Path(old), recipe, reads=typed.name == "cut")) is not None:
+    if old is not None and (added := scores_to_add(urls, Path(old), recipe)) is not None:
         (urls, calls), new = added, Path(old)
         score = Typed.spell("measure", *urls, out=new, scores=calls)
     else:
@@ -301,8 +301,6 @@ def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
     yield error.hint
     if error.changed:
         yield typed.again(**error.changed)
-    elif isinstance(error, NoLedger):
-        yield from measure_again(typed)
 
 
 def _about_source(error: Exception, typed: Typed) -> list[str]:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and checks for ``filter``, ``measure`` and ``cut``."""
+"""Options that several commands share, and checks for ``filter`` and ``measure``."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,7 +92,11 @@ class Embeddings:
 class Ledger:
     """Scores of an earlier run."""
 
-    ledger: Path | None = option(None, "Folder that measure or filter wrote.", metavar="DIR")
+    ledger: Path | None = option(
+        None,
+        "Take the scores from this folder, which measure or filter wrote; others are computed for the samples that need them.",
+        metavar="DIR",
+    )
 
 
 @dataclass(frozen=True)
@@ -112,15 +116,6 @@ class Misuse(ValueError):
     def __init__(self, message: str, hint: str = "", **changed: Any) -> None:
         super().__init__(message)
         self.hint, self.changed = hint, {name: value for name, value in changed.items() if value is not None}
-
-
-class NoLedger(Misuse):
-    """A cut without scores. ``changed["ledger"]``: a folder near the output that has some, if there is one."""
-
-    def __init__(self, near: Path | None) -> None:
-        super().__init__(
-            "no ledger given: name the folder that wdsflow measure or filter wrote with --ledger", ledger=near
-        )
 
 
 def need_predicate(asked: "Recipe") -> None:

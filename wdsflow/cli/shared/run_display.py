@@ -1,4 +1,4 @@
-"""What ``filter``, ``measure`` and ``cut`` show on standard error while they work."""
+"""What ``filter`` and ``measure`` show on standard error while they work."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Summary of ``filter``, ``measure`` and ``cut``."""
+"""Summary of ``filter`` and ``measure``."""
 
 import os
 import sys
@@ -79,7 +79,7 @@ def _nothing_read(report: "RunReport", typed: Typed) -> None:
         lines.append(f"{urls[0] if path is None else os.path.abspath(path)}{more}: {reason}")
     if len(reasons) > _REASONS:
         lines.append(f"and {how_many(len(reasons) - _REASONS, 'other reason')}")
-    what = "filtered" if typed.name == "filter" else "measured" if typed.name == "measure" else "cut"
+    what = "filtered" if typed.name == "filter" else "measured"
     refuse(f"nothing could be {what}: " + "\n".join(lines), *_help(report, typed))
 
 
@@ -155,12 +155,12 @@ def _after_warning(report: "RunReport", out: Path, typed: Typed) -> Iterator[str
     mostly = reasons.total() > report.merged("dropped").total()
     if first is not None and mostly and report.quarantine is not None and not report.dry_run:
         yield f"next: wdsflow inspect {quote_path(str(report.quarantine / first))}"
+    elif "ledger" in typed.given and (where := _example(report, Path(typed.given["ledger"]))):
+        yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
     elif (
         typed.name == "filter" and typed.given.keys() & {"where", "keep", "near", "recipe"} and report.total("samples")
     ):
         yield f"next: {typed.again(explain=True, out=None, restart=None, dry_run=None, export=None)}"
-    elif typed.name == "cut" and (where := _example(report, Path(typed.given["ledger"]))):
-        yield f"next, for example: {typed.again(where=where, out=free(Path(out)), restart=None)}"
 
 
 def _after_scattered(typed: Typed) -> Iterator[str]:

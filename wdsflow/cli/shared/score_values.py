@@ -107,11 +107,11 @@ def _thresholds(scores: "LedgerScores", column: "ScoreColumn", ledger: Path, tak
         names = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
         out = next(path for path in map(free, map(Path, names)) if path.name not in taken)
         taken.add(out.name)
-        cut = Typed.spell("cut", *urls, ledger=ledger, where=column.predicate(least), out=out)
+        command = Typed.spell("filter", *urls, ledger=ledger, where=column.predicate(least), out=out)
         equals = next((some for other, share in found if other == least and (some := column.equals(share))), None)
         why = f" (no number comes nearer: {equals[1]:,} samples have the value {equals[0]:.6g})" if equals else ""
         yield f"  to keep {' or '.join(shares)}, precisely {_share(column.kept(least), column.samples)}{why}:"
-        yield f"  {cut}{_pipe(urls)}"
+        yield f"  {command}{_pipe(urls)}"
     away = next((url for url in urls if url.path is not None and not os.path.exists(url.path)), None)
     if away is not None:
         yield f"  {escape(away)} is not here: run these commands in the folder in which the shards were scored"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, MissingScore, Row
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, NotCompared, Row
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -64,10 +64,12 @@ def _records(
                 path = scored.ledger(name)
                 if call in program.ranks:
                     lacks = next(each for each in program.ranks[call].calls if each not in row.values)
-                    raise MissingScore(
+                    raise NotCompared(
                         str(lacks), f"{path} has no {lacks} of sample {row.number}, which is ranked by it"
                     )
-                raise LedgerError(f"{path} has no data of {call} to compare, for sample {row.number}: measure again")
+                raise NotCompared(
+                    str(call), f"{path} has no data of {call} to compare, for sample {row.number}: measure again"
+                )
             yield number, row.number, row.gathered[call]
 
 

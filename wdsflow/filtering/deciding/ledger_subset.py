@@ -1,4 +1,4 @@
-"""The samples of shards that a recipe keeps, by the scores in ledgers: like ``cut``, without output."""
+"""The samples of shards that a recipe keeps, by the scores in ledgers: like ``filter``, without output."""
 
 import os
 from array import array
@@ -140,7 +140,7 @@ class LedgerSubset:
 
     @staticmethod
     def of(folder: str | os.PathLike[str], where: str) -> "LedgerSubset":
-        """Return the samples of shards that a predicate keeps. As in ``cut``, unknown ones are not kept.
+        """Return the samples of shards that a predicate keeps. As in ``filter``, unknown ones are not kept.
 
         Raises StagedLedger if the ledgers are of samples that stages changed; ValueError for an empty predicate.
         """
@@ -150,7 +150,7 @@ class LedgerSubset:
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
-                f"{found.folder} was measured with stages, which change samples: only wdsflow cut can write those"
+                f"{found.folder} was measured with stages, which change samples: only wdsflow filter can write those"
             )
         return found
 
@@ -218,22 +218,29 @@ class LedgerSubset:
 
 
 def decide(program: Program, rows: Sequence[Row]) -> None:
-    """Set the outcomes of a shard's samples as ``cut`` does. Raises MissingScore."""
+    """Set the outcomes of a shard's samples as ``filter`` does. Raises MissingScore."""
     program.decide(rows)
     part_twins(rows)
 
 
-def check_scores(program: Program, scored: Layout, names: Sequence[str], *, reads: bool = False) -> list[ScoreCall]:
-    """Raise MissingScore if the first ledger has no column for a score of the predicate.
+def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None:
+    """Raise MissingScore if the first ledger has no column for a score of the predicate."""
+    for call in lacking_columns(program, scored, names):
+        raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
 
-    ``reads``: the samples are read, so scores of headers and texts may be missing; these are returned.
-    """
+
+def lacking_columns(program: Program, scored: Layout, names: Sequence[str]) -> list[ScoreCall]:
+    """Return the scores of a recipe for which the first ledger has no column."""
     there = _calls_there(scored, names)
-    lacks = _lacking(program, there) if there is not None else []
-    for call in lacks:
-        if not (reads and call in program.cheap_calls):
-            raise MissingScore(str(call), f"{scored.folder} has no {call}, which was not computed there")
-    return lacks
+    return _lacking(program, there) if there is not None else []
+
+
+def is_complete(scored: Layout, recipe: Recipe) -> bool:
+    """Return whether ledgers have the scores of a recipe for all samples, as those of ``measure``."""
+    run = recorded_run(scored.run_file)
+    asked = recorded_recipe(scored.run_file).get("scores", [])
+    every = asked if isinstance(asked, list) else []
+    return run.get("kind") == "measure" or all(str(call) in every for call in program_of(recipe).scores)
 
 
 def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
@@ -265,6 +272,13 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
     if recipe.stages and recipe.stages != stages:
         raise LedgerError(f"{scored.folder} was measured with other stages than those of the recipe")
     given = {name: found_recipe[name] for name in _OF_SCORES if isinstance(found_recipe.get(name), str)}
+    for name, value in given.items():
+        asked = getattr(recipe, name)
+        if asked not in {value, getattr(Recipe, name), "auto"}:
+            option = f"--{name.replace('_', '-')}"
+            raise LedgerError(
+                f"{scored.folder} was measured with {option} {quote(value)}: leave out {option} {quote(asked)}"
+            )
     there = _calls_there(scored, (record.name for record in records_in_order(scored))) or {}
     return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)
 
@@ -290,13 +304,10 @@ def needed_scores(recipe: Recipe) -> str:
     return ",".join(str(call) for call in program.scores if call not in program.ranks)
 
 
-def scores_to_add(
-    urls: Sequence[str], folder: Path, recipe: Recipe, *, reads: bool = False
-) -> tuple[list[str], str] | None:
+def scores_to_add(urls: Sequence[str], folder: Path, recipe: Recipe) -> tuple[list[str], str] | None:
     """Return the shards of a run of ``measure``, and the scores that its ledgers lack for a predicate.
 
-    None if no command can add scores to these ledgers: they are of a filter, or of other shards. ``reads``:
-    the samples are read, which computes scores of headers and texts.
+    None if no command can add scores to these ledgers: they are of a filter, or of other shards.
     """
     layout = Layout(folder)
     run = recorded_run(layout.run_file)
@@ -314,8 +325,7 @@ def scores_to_add(
     except LedgerError:
         return None
     there = _calls_there(layout, (record.name for record in records_in_order(layout))) or {}
-    free = program.cheap_calls if reads else ()
-    lacks = [str(call) for call in _lacking(program, there) if call not in free]
+    lacks = [str(call) for call in _lacking(program, there)]
     return list(urls) if given == measured else [*measured], ",".join(lacks) or needed_scores(program.recipe)
 
 

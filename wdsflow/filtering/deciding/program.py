@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger_row import MissingScore, Row, in_utf8
+from wdsflow.filtering.ledger.ledger_row import MissingScore, NotCompared, Row, in_utf8
 from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
 from wdsflow.filtering.predicates.values import Unknown, Value
@@ -110,7 +110,7 @@ def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
     if score.kind != "text":
         return way
 
-    def in_ledger(view: W) -> Value:  # a cut from the ledger must use the same value as the first run
+    def in_ledger(view: W) -> Value:  # a run from the ledger must use the same value as the first run
         value = way(view)
         if isinstance(value, list):
             return [in_utf8(each) if isinstance(each, str) else each for each in value]
@@ -199,13 +199,6 @@ class Program:
         self._asked = tuple(call for call in asked if call not in late)
         # Than the predicate needs.
         self.asks_more = bool(self._asked or self._ranked or self.gathered_calls or recipe.hash_images)
-        in_ranks = {call for number in self.ranks.values() for call in number.calls}
-        # A cut can compute these as it reads samples: they need no decoding, no model and no other sample.
-        self.cheap_calls = frozenset(
-            call
-            for call, score in self.scores.items()
-            if score.tier in {"header", "text"} and call in self._ways and call not in in_ranks and not self.kept_calls
-        )
 
     def _without_kept(self) -> Evaluator | None:
         """Return the evaluator of the terms without scores that compare kept samples; None if there is no such term."""
@@ -273,6 +266,18 @@ class Program:
 
         self.decider.advance([sample.row for sample in samples], compute)
 
+    def needs(self, row: Row) -> bool:
+        """Return whether a sample lacks scores that are wanted of it, after ``advance``."""
+        if row.trouble:
+            return False
+        calls = [*self._asked, *(row.lacks if row.judgement is None else ())]
+        if any(call in self._ways and call not in row.values for call in calls):
+            return True
+        return bool(self.wanted(row)) or self._lacks_digest(row)
+
+    def _lacks_digest(self, row: Row) -> bool:
+        return self.recipe.hash_images and row.digest is None
+
     def add_asked(self, row: Row, view: ShardView) -> None:
         """Compute what is wanted besides the predicate: other scores, and what comparisons need."""
         is_out = self._is_out(row)
@@ -284,7 +289,7 @@ class Program:
                 continue
             if not (is_out and call in self.kept_calls):
                 self._gather(row, view, call)
-        if self.recipe.hash_images and row.digest is None:
+        if self._lacks_digest(row):
             hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(hashed, Unknown) else hashed
 
@@ -369,6 +374,12 @@ class Program:
             return readable
         self.decider.advance(readable)
         open_ = [row for row in readable if row.judgement is None]
+        for row in open_:
+            for each in row.lacks:
+                if each not in self.kept_calls:
+                    raise NotCompared(
+                        str(each), f"{each} was not computed for sample {row.number}, and maybe for others"
+                    )
         by_others = {row.number for row in open_}
         if self.recipe.unknown != "keep" and self._others is not None and open_:
             found = evaluate(self._others, open_, [each for each in self.scores if each not in self.kept_calls])

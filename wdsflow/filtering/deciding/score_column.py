@@ -87,7 +87,7 @@ class ScoreColumn:
         return self.samples - self.unreadable - self.missing - self.failed.total()
 
     def kept(self, bound: float) -> int:
-        """Return the number of samples that ``wdsflow cut --where`` keeps with ``predicate(bound)``."""
+        """Return the number of samples that ``wdsflow filter --ledger`` keeps with ``predicate(bound)``."""
         import numpy as np
 
         assert self.eligible is not None
@@ -207,7 +207,7 @@ class LedgerScores:
     def _predicate(self, column: ScoreColumn) -> str | None:
         """Return the terms that a predicate needs in addition to a threshold if values are missing."""
         if ("among", "kept") in column.call.settings and self._decided:
-            return None  # a cut compares the samples that other terms keep
+            return None  # it compares the samples that other terms keep
         if not column.missing:
             return ""
         where = str(self._recipe.get("where", ""))

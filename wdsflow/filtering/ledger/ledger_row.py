@@ -153,6 +153,10 @@ class MissingScore(LedgerError):
         self.call = call
 
 
+class NotCompared(MissingScore):
+    """A ledger without the data by which a score, ``call``, compares samples."""
+
+
 def no_ledgers(folder: Path) -> LedgerError:
     """Return the error about a folder without ledgers."""
     return LedgerError(f"{folder} has no ledgers: give the folder that filter or measure wrote")

@@ -65,7 +65,7 @@ class RunFacts(Report[ShardRecord]):
 
     @property
     def kind(self) -> str:
-        """The command: "filter", "measure" or "cut"."""
+        """The command: "filter" or "measure"."""
         return str(self.run.get("kind", ""))
 
 
@@ -76,9 +76,7 @@ def read_run(folder: Path) -> RunFacts:
         run = json.loads(layout.run_file.read_bytes())
         records = tuple(records_in_order(layout))
     except (OSError, ValueError):
-        raise LedgerError(
-            f"{folder} is not the folder of a run: give the one that filter, measure or cut wrote"
-        ) from None
+        raise LedgerError(f"{folder} is not the folder of a run: give the one that filter or measure wrote") from None
     if not isinstance(run, dict):
         raise LedgerError(f"{layout.run_file} is damaged: it does not describe a run")
     if not records:
@@ -111,7 +109,7 @@ def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[Shard
         yield record, read_ledger(layout.ledger(record.name), only)[0]
 
 
-FEW = 6  # samples on each side of a cut
+FEW = 6  # samples on each side of a threshold
 
 
 def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
@@ -142,7 +140,7 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     """Return the page of a run: the outcomes of its samples, its scores, and sliders to choose thresholds.
 
     Args:
-        folder: what ``filter``, ``measure`` or ``cut`` wrote.
+        folder: what ``filter`` or ``measure`` wrote.
         pictures: show samples near each threshold, read from the shards if these are still readable.
 
     Raises:
@@ -296,7 +294,7 @@ def _command(facts: RunFacts) -> dict[str, str]:
     more = "" if unknown == "quarantine" else f" --unknown {shlex.quote(unknown)}"
     recipe = quote_path(str(Layout(facts.folder).run_file))
     return {
-        "cut": f"wdsflow cut {urls} -o {_free(facts, 'cut')} --ledger {quote_path(str(facts.folder))}{more} --where ",
+        "filter": f"wdsflow filter {urls} -o {_free(facts, 'kept')} --ledger {quote_path(str(facts.folder))}{more} --where ",
         "measure": f"wdsflow measure {urls} -o {_free(facts, 'scores')} --recipe {recipe}",
     }
 

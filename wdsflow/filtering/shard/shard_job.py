@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
@@ -52,17 +53,19 @@ KILLED = "killed-worker"  # the trouble of a sample that killed its process
 class KnownRows:
     """The samples of a ledger with fewer scores, whose values are reused.
 
-    ``calls``: the scores that need not be computed. Raises LedgerError if the ledger is of another shard.
+    ``calls``: the scores that need not be computed. ``for_all``: whether the ledger has its scores for all samples, not
+    only for those that needed them. Raises LedgerError if the ledger is of another shard.
     """
 
-    def __init__(self, layout: Layout, record: ShardRecord, program: Program) -> None:
+    def __init__(self, layout: Layout, record: ShardRecord, program: Program, *, for_all: bool) -> None:
         path = layout.ledger(record.name)
         rows, about = read_ledger(path)
         same_shard(about, record, path)
         self.path, self.about = path, about
         there = set(about["identities"])
         compared = frozenset(program.dataset_calls)
-        self.calls = frozenset(call for call in program.scores if str(call) in there and call not in compared)
+        self._columns = frozenset(call for call in program.scores if str(call) in there and call not in compared)
+        self.calls = self._columns if for_all else frozenset[ScoreCall]()
         self._rows: Mapping[int, Row] = {row.number: row for row in rows}
         self._gathered = frozenset(program.gathered_calls)
 
@@ -72,7 +75,7 @@ class KnownRows:
         if known is None or not same_sample(known, row):
             raise SourceChangedError(_OTHERS)
         row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
-        row.values = {call: value for call, value in known.values.items() if call in self.calls}
+        row.values = {call: value for call, value in known.values.items() if call in self._columns}
         for call in self._gathered:  # results of comparisons are not kept: they are computed again
             if call in known.gathered:
                 row.gathered[call] = known.gathered[call]
@@ -156,7 +159,11 @@ class _Job:
         ):
             if damage:
                 record.damage.append(damage)
-            rows = self._score(source, embeddings) if task.scored is None else self._scored(task.scored, source)
+            rows = (
+                self._score(source, embeddings)
+                if task.scored is None
+                else self._scored(task.scored, source, embeddings)
+            )
             if task.compares or not program.dataset_calls:
                 program.decide(rows)
                 if task.tars:
@@ -174,9 +181,9 @@ class _Job:
         """Open the ledgers whose values and embeddings are used, and a spool if embeddings are kept."""
         task, program = self.task, self.program
         if task.scored is not None:
-            return ShardEmbeddings()
+            return self._scored_embeddings(task.scored)
         if task.known is not None:
-            self.known = KnownRows(task.known, self.record, program)
+            self.known = KnownRows(task.known, self.record, program, for_all=task.known_for_all)
         there = self.known.calls if self.known is not None else ()
         self.calls = tuple(call for call in program.scores if call not in program.ranks and call not in there)
         stored = own = spool = None
@@ -187,6 +194,17 @@ class _Job:
                 own = own_embeddings(program.models, self.known.about, self.known.path)
             spool = Spool(columns_of(program.scores.values()), task.layout.spool)
         return ShardEmbeddings(spool=spool, stored=stored, own=own)
+
+    def _scored_embeddings(self, scored: Layout) -> ShardEmbeddings:
+        """Return the embeddings that may be used for scores that a ledger lacks."""
+        task, program = self.task, self.program
+        if not program.models:
+            return ShardEmbeddings()
+        path, stored = scored.ledger(task.name), None
+        own = own_embeddings(program.models, read_about(path), path)
+        if task.embedded is not None:
+            stored = stored_embeddings(program.models, task.recipe.stages, self.record, task.embedded)
+        return ShardEmbeddings(own=own, stored=stored)
 
     def _resized(self) -> AbstractContextManager[ResizedImages | None]:
         shrinker = self.program.shrinker if self.task.tars else None
@@ -202,8 +220,8 @@ class _Job:
             resized.add(row, view)
         resized.quarantine(kept)
 
-    def _scored(self, scored: Layout, source: Source) -> list[Row]:
-        """Read the scores of all samples from a ledger, and add those that are cheap to compute."""
+    def _scored(self, scored: Layout, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
+        """Read the scores of all samples from a ledger, and compute those that it lacks and that are needed."""
         task, program = self.task, self.program
         rows, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
         # A shard of the same size and pieces may have been rewritten: its samples must match the ledger. For the output
@@ -218,27 +236,37 @@ class _Job:
         for row in rows:
             if row.number in task.aside:
                 row.trouble = KILLED
-        self._add_cheap(source, rows)
+        self._add_lacking(source, rows, path, embeddings)
         return rows
 
-    def _add_cheap(self, source: Source, rows: Sequence[Row]) -> None:
-        """Compute the scores of headers and texts that a ledger lacks, for the samples that they may decide.
+    def _add_lacking(self, source: Source, rows: Sequence[Row], ledger: Path, embeddings: ShardEmbeddings) -> None:
+        """Compute the scores that a ledger lacks, for the samples that they may decide. Others are not read.
 
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
         """
         program = self.program
-        if program.decider is None or not program.cheap_calls:
+        if program.decider is not None:
+            program.decider.advance([row for row in rows if not row.trouble])
+        waiting = {row.number: row for row in rows if program.needs(row)}
+        if not waiting:
             return
-        readable = [row for row in rows if not row.trouble]
-        program.decider.advance(readable)
-        waiting = {row.number: row for row in readable if not program.cheap_calls.isdisjoint(row.lacks)}
-        window: list[Seen] = []
-        for row, view in self._views_of(source, waiting):
-            window.append(Seen(row, view))
-            if len(window) >= _MOST_SAMPLES:
-                program.advance(window, self.mark)
-                window = []
-        program.advance(window, self.mark)
+        there = set(read_about(ledger)["identities"])
+        self.calls = tuple(call for call in program.scores if call not in program.ranks and str(call) not in there)
+        guard = BrokenScoreGuard(self.calls)
+        window = _Window(decodes=program.reads_contents())
+        settled = Settled(self.mark, source.length)
+        for row in rows:
+            if row.number not in waiting:
+                settled.add(row)
+        with self._modelled(guard, embeddings, settled) as modelled:
+            for row, view in self._views_of(source, waiting):
+                window.add(Seen(row, view))
+                if window.full:
+                    self._decide_window(window.take(), guard, modelled, settled)
+            self._decide_window(window.take(), guard, modelled, settled)
+            if modelled is not None:
+                modelled.turn()
+                modelled.turn()
 
     def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
         """Yield samples by their numbers, each with its view, in the order of the shard.

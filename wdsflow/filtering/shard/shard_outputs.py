@@ -40,8 +40,11 @@ class ShardTask:
     write: bool = True  # False: no files
     budget: int = 1 << 30  # bytes that decoding one image may take
     allow_pipe: bool = False
-    scored: Layout | None = None  # a folder with a ledger of this shard that has all values; then no sample is read
+    scored: Layout | None = (
+        None  # a folder with a ledger of this shard; only samples that need a score that it lacks are read
+    )
     known: Layout | None = None  # a folder with a ledger of this shard that has some of the values
+    known_for_all: bool = True  # it has them for all samples, not only for those that needed them
     embedded: Reuse | None = None  # a folder with a ledger of this shard whose embeddings are used
     compares: bool = False  # the folder has the values of scores that compare all samples
     models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run

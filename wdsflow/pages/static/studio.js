@@ -191,7 +191,7 @@
       + (unknown ? `; ${whole(unknown)} unknown${all ? "" : " of those drawn"}` : "")
       + (counts[4] && !known ? `; ${whole(counts[4])} quarantined: same-key` : "");
     const found = terms();
-    find("command").textContent = found.length ? studio.command.cut + quoted(found.join(" and ")) : "move a slider or tick a value to get a command";
+    find("command").textContent = found.length ? studio.command.filter + quoted(found.join(" and ")) : "move a slider or tick a value to get a command";
     const note = find("pending");
     note.hidden = !counts[3];
     note.textContent = counts[3] ? `${whole(counts[3])} samples were dropped before these scores were computed. Compute them for all samples, then look at that page: ${studio.command.measure} --scores ${quoted(scores.filter((score) => end(score, "low") || end(score, "high")).map((score) => score.name).join(","))}` : "";

@@ -221,8 +221,7 @@ def _urls(data: str) -> list[str]:
 
 def _cut(options: FeedOptions, urls: Sequence[str]) -> str:
     assert options.ledger is not None
-    new = f"{options.ledger.rstrip('/')}-cut"
+    new = f"{options.ledger.rstrip('/')}-kept"
     shown = " ".join(map(quote_path, urls))
-    return (
-        f"wdsflow cut {shown} -o {quote_path(new)} {join(['--ledger', options.ledger, '--where', options.where or ''])}"
-    )
+    choice = join(["--ledger", options.ledger, "--where", options.where or ""])
+    return f"wdsflow filter {shown} -o {quote_path(new)} {choice}"

@@ -149,7 +149,7 @@ def test_a_cpu_finds_the_boxes_and_reads_the_lines_that_decoders_of_a_gpu_would(
         cut, uncut = lines_of(item.pixels, here), lines_of(item.pixels, found)
         again = cut_lines(*uncut)
         assert [line.width for line in again] == [line.width for line in cut]
-        assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(again, cut, strict=True))
+        assert all(np.array_equal(one.pixels, two.pixels) for one, two in zip(again, cut, strict=True))  # type: ignore[attr-defined]
         lines += len(cut)
     assert lines >= 3
     assert run(READER, [uncut]) == run(READER, [cut])

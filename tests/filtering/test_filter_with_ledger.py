@@ -1,7 +1,8 @@
-"""What ``cut`` computes as it reads the samples, and the columns that bare names of scores mean."""
+"""What a filter with a ledger computes, and the columns that bare names of scores mean."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,10 @@ from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
 from wdsflow.filtering.ledger.ledger_row import MissingScore
 from wdsflow.filtering.predicates.catalog import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.filtering.run_filter import cut_shards, filter_shards, measure_shards
+from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages import Rename
+from wdsflow.stages.scores import sample_view
 
 HERE = RunOptions(jobs=0)
 CHEAP = "blur > 140 and min_side >= 150 and caption_words >= 2 and json_number('n') > 3 and key != '0000007'"
@@ -31,7 +33,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("stages", [(), (Rename({"image": "jpg"}),)], ids=["plain", "staged"])
-def test_a_cut_with_cheap_scores_that_the_ledger_lacks_does_what_a_filter_does(
+def test_cheap_scores_that_the_ledger_lacks_are_computed_and_nothing_is_decoded(
     scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: tuple[Rename, ...]
 ):
     source, images = str(scored / "in"), "image" if stages else "jpg"
@@ -43,7 +45,7 @@ def test_a_cut_with_cheap_scores_that_the_ledger_lacks_does_what_a_filter_does(
         raise AssertionError("decoded")
 
     monkeypatch.setattr("wdsflow.stages.scores.sample_view.decode_picture", refuse)
-    cut = cut_shards(source, tmp_path / "cut", tmp_path / "scored", Recipe(where=CHEAP), HERE)
+    cut = filter_shards(source, tmp_path / "cut", Recipe(where=CHEAP), HERE, ledger=tmp_path / "scored")
     assert (cut.merged("dropped"), cut.total("kept")) == (filtered.merged("dropped"), filtered.total("kept"))
     assert len(cut.merged("dropped")) == 5
     kept, was = digests(tmp_path / "kept"), digests(tmp_path / "cut")
@@ -51,32 +53,54 @@ def test_a_cut_with_cheap_scores_that_the_ledger_lacks_does_what_a_filter_does(
     assert all(was[name] == kept[name] for name in kept if name.endswith(".tar"))
 
 
-def test_a_cut_of_a_filters_ledger_computes_the_cheap_scores_that_were_not_needed(scored: Path, tmp_path: Path):
+def test_with_a_filters_ledger_the_scores_that_were_not_needed_are_computed(scored: Path, tmp_path: Path):
     source = str(scored / "in")
     filter_shards(source, tmp_path / "some", Recipe(where="min_side >= 200 and caption_words >= 3"), HERE)
     where = Recipe(where="caption_words > 1 and has('json')")  # of small pictures the words were not counted
-    cut = cut_shards(source, tmp_path / "cut", tmp_path / "some", where, HERE)
+    cut = filter_shards(source, tmp_path / "cut", where, HERE, ledger=tmp_path / "some")
     filtered = filter_shards(source, tmp_path / "kept", where, HERE)
     assert (cut.total("kept"), cut.failures) == (filtered.total("kept"), []) == (32, [])
 
 
-def test_a_cut_refuses_scores_that_need_more_than_headers_and_texts(scored: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(scored)
-    for where, lacks in (
-        ("width > 1 and entropy > 1", "entropy"),
-        ("rank_percent('width') < 30", "width"),  # ranks compare the samples of all shards
-        ("width > 200 and not duplicate(among='kept')", "width"),
-    ):
-        done = run("cut", scored / "in", "-o", "none", "--ledger", "scored", "--where", where)
-        assert (done.status, Path("none").exists()) == (2, False)
-        compute, then = done.commands
-        assert (done.err.splitlines()[0], compute) == (
-            f"wdsflow: scored has no {lacks}, which was not computed there",
-            f"wdsflow measure {scored / 'in'} -o scored --scores {lacks}",
-        )
-    assert (pasted(compute).status, pasted(then).status) == (0, 0)
+@pytest.mark.parametrize(
+    "where",
+    [
+        "width > 200 and entropy > 1",
+        "blur > 100 and entropy > 1 and caption_words > 2",
+        # These compare the samples of all shards.
+        "rank_percent('width') < 30",
+        "rank_percent('entropy', among='kept') < 60 and blur > 100",
+        "width > 200 and not duplicate(among='kept')",
+        "not near_duplicate",
+    ],
+)
+def test_what_a_ledger_lacks_is_computed_for_the_samples_that_need_it(
+    scored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+):
+    source = str(scored / "in")
+    filter_shards(source, tmp_path / "without", Recipe(where=where), HERE)
+    decoded = []
+    decode = sample_view.decode_picture  # type: ignore[attr-defined]
+
+    def counted(*given: Any) -> Any:
+        decoded.append(given)
+        return decode(*given)
+
+    monkeypatch.setattr(sample_view, "decode_picture", counted)
+    report = filter_shards(source, tmp_path / "with", Recipe(where=where), HERE, ledger=scored / "scored")
+    assert not report.failures
+    kept = digests(tmp_path / "without")
+    tars = {name: kept[name] for name in kept if name.endswith(".tar")}
+    with_ledger = digests(tmp_path / "with")
+    assert {name: with_ledger[name] for name in tars} == tars
+    # The ledger has the blur: images are decoded for other scores only, and only where these may decide.
+    assert len(decoded) <= (40 if "near" in where else 30)
+    assert bool(decoded) == ("entropy" in where or "near" in where)
+
+
+def test_a_training_reads_no_samples(scored: Path):
     with pytest.raises(MissingScore):
-        LedgerSubset.of("scored", "height > 10")  # a training reads no samples
+        LedgerSubset.of(scored / "scored", "height > 10")
 
 
 def test_a_bare_name_is_the_only_column_of_that_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -84,18 +108,18 @@ def test_a_bare_name_is_the_only_column_of_that_name(tmp_path: Path, monkeypatch
     write_shards(Path("in"), 1, 10)
     text, tag = 'caption_words(caption="txt")', 'caption_words(caption="json:tag|txt")'
     assert run("measure", "in", "-o", "scored", "--scores", text).status == 0
-    done = run("cut", "in", "-o", "kept", "--ledger", "scored", "--where", "caption_words >= 3")
+    done = run("filter", "in", "-o", "kept", "--ledger", "scored", "--where", "caption_words >= 3")
     assert f"dropped by {text} >= 3" in done.out
     assert LedgerSubset.of("scored", "caption_words >= 3").where == f"{text} >= 3"
-    shares = run("cut", "in", "-o", "half", "--ledger", "scored", "--keep", "caption_words top 50%")
+    shares = run("filter", "in", "-o", "half", "--ledger", "scored", "--keep", "caption_words top 50%")
     assert "5  kept" in shares.out
     assert run("measure", "in", "-o", "scored", "--scores", tag).status == 0
-    done = run("cut", "in", "-o", "none", "--ledger", "scored", "--where", "blur > 1 and caption_words >= 3")
+    done = run("filter", "in", "-o", "none", "--ledger", "scored", "--where", "blur > 1 and caption_words >= 3")
     assert done.status == 2
     assert "the ledgers have 2 columns of the name caption_words" in done.err
     assert f"name one of them: {tag}, {text}" in done.err
     assert run("measure", "in", "-o", "scored", "--scores", "caption_words").status == 0  # a column of just this name
-    assert run("cut", "in", "-o", "three", "--ledger", "scored", "--where", "caption_words >= 3").status == 0
+    assert run("filter", "in", "-o", "three", "--ledger", "scored", "--where", "caption_words >= 3").status == 0
 
 
 def test_a_name_is_found_anywhere_in_a_predicate():
@@ -122,9 +146,9 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("where", "near", "message"), NAMES)
-@pytest.mark.parametrize("kind", ["filter", "cut"])
+@pytest.mark.parametrize("more", [(), ("--ledger", "scored")])
 def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
-    tmp_path, monkeypatch, where, near, message, kind
+    tmp_path, monkeypatch, where, near, message, more
 ):
     monkeypatch.chdir(tmp_path)
     tree = {"similarity": 0.5, "license": "by", "meta": {"score": 1}}
@@ -132,8 +156,7 @@ def test_a_name_in_json_that_no_sample_has_is_refused_with_the_nearest(
     Path("in").mkdir()
     write_tar(Path("in/0.tar"), members)
     assert run("measure", "in", "-o", "scored", "--scores", "width").status == 0
-    more = ("--ledger", "scored") if kind == "cut" else ()
-    done = run(kind, "in", "-o", "out", "--where", where, *more)
+    done = run("filter", "in", "-o", "out", "--where", where, *more)
     assert (done.status, message in done.err, Path("out").exists()) == (2, True, False)
     assert "6 samples in 1 shard" in done.err
     if near is None:
@@ -153,12 +176,12 @@ def test_a_value_in_json_that_some_samples_have_or_that_may_be_null_is_not_refus
         assert report.total("kept") == kept
 
 
-def test_a_cut_computes_a_name_in_json_where_the_ledger_has_another_one(tmp_path: Path):
+def test_a_name_in_json_is_computed_where_the_ledger_has_another_one(tmp_path: Path):
     source = write_shards(tmp_path / "in", 1, 12)
     measure_shards(source, tmp_path / "scored", Recipe(scores=("json_number('n')",)), HERE)
 
-    report = cut_shards(
-        source, tmp_path / "out", tmp_path / "scored", Recipe(where="json_text('nothing') is None"), HERE
+    report = filter_shards(
+        source, tmp_path / "out", Recipe(where="json_text('nothing') is None"), HERE, ledger=tmp_path / "scored"
     )
 
     assert not report.failures
