@@ -14,7 +14,7 @@ from tests.golden_file import check_text
 from wdsflow.shards.source.base import named
 from wdsflow.training.feed.state import OtherSubset, check_state, resume_fixes
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import Blob, LaneTask, Reading, SampleRef
+from wdsflow.training.sample_tasks import Blob, Reading, SampleRef, StreamKey, Task
 from wdsflow.training.stalls import progress
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
@@ -29,7 +29,7 @@ LANE = LaneFacts(lane=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64,
 
 
 def tasks(keys, shard="/data/1.tar"):
-    return [LaneTask(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, 0, 0) for key in keys]
+    return [Task(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0) for key in keys]
 
 
 def busy(number, seconds, keys, **more):
