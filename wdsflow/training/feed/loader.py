@@ -17,7 +17,7 @@ from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
-from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
+from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoders import kill_decoders
 
@@ -292,7 +292,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         facts = self._facts_of_stream(run, starved)
         message = stall_message(
             tally=self.tally.copy(),
-            lane=facts,
+            worker=facts,
             waited=waited,
             lost_in_a_row=starved.in_a_row if starved is not None else None,
             rank=place.rank,
@@ -306,7 +306,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         )
         return StallError(message)
 
-    def _facts_of_stream(self, run: EpochRun, starved: StarvedError | None) -> LaneFacts | None:
+    def _facts_of_stream(self, run: EpochRun, starved: StarvedError | None) -> WorkerFacts | None:
         """Return the shards of the stream that has too few samples, or that the next batch comes from; None if several."""
         if starved is not None:
             stream, usable = starved.stream, starved.usable
@@ -316,14 +316,14 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             return None
         order = self._recipe.order
         shards = list(dict.fromkeys(islice(order.shards_of(self._running, stream), order.shards)))
-        return LaneFacts(
-            lane=stream.number,
+        return WorkerFacts(
+            number=stream.number,
             shards=order.shards if order.endless else len(shards),
             shard=shards[0] if shards else "",
             usable=usable,
             batch_size=self.batch_size,
             passes=int(starved is not None and starved.in_a_row is None),
-            lanes=order.streams,
+            workers=order.streams,
         )
 
     def _position(self, epoch: int, after: EpochPosition) -> State:
