@@ -57,7 +57,7 @@ ROOMS = {
     "wdsflow.shards": ("source", "tar", "samples"),
     "wdsflow.stages": ("imaging", "scores"),
     "wdsflow.stages.scores": ("model",),
-    "wdsflow.training": ("pixels", "stalls", "workers", "feed", "openclip", "launch"),
+    "wdsflow.training": ("orders", "pixels", "stalls", "workers", "feed", "openclip", "launch"),
     "wdsflow.validate": (
         "finding",
         "tracing",

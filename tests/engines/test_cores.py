@@ -22,7 +22,7 @@ def test_a_container_may_grant_fewer_processors_than_it_shows(tmp_path, monkeypa
 
 
 def test_a_feed_takes_half_of_what_the_container_has_not_of_the_machine(monkeypatch):
-    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "lanes": 1}
+    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "streams": 1}
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(512 << 20, 0)])
     found = shares(None, **sizes)

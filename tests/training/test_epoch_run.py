@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from wdsflow.training.feed.epoch_run import EpochRun, Ready
-from wdsflow.training.sample_tasks import Chunk
 
 
 class Batch:
@@ -30,16 +29,16 @@ class Plan:
     def finished(self) -> bool:
         return self.given == self.batches
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[list[int]]:
         for number in range(self.batches):
             self.idle()
-            yield Chunk(number, ())
+            yield [number]
 
-    def take(self, chunk: Chunk, results: list[Any]) -> None:
-        assert chunk.lane == self.taken
+    def take(self, chunk: list[int], results: list[Any]) -> None:
+        assert chunk == [self.taken]
         self.taken += 1
 
-    def cut(self) -> Any:
+    def next_batch(self) -> Any:
         if self.given == self.taken:
             return None
         self.given += 1
@@ -57,14 +56,14 @@ class Engine:
         self.at, self.error, self.lacks = at, error, lacks
         self.reached, self.go_on, self.kills = threading.Event(), threading.Event(), 0
 
-    def map(self, work: Any, chunks: Iterator[Chunk]) -> Iterator[Any]:
+    def map(self, work: Any, chunks: Iterator[list[int]]) -> Iterator[Any]:
         for chunk in chunks:
-            if chunk.lane == self.at:
+            if chunk == [self.at]:
                 self.reached.set()
                 if self.error is not None:
                     raise self.error
                 self.go_on.wait()
-            if not self.lacks or chunk.lane < self.lacks:
+            if not self.lacks or chunk[0] < self.lacks:
                 yield chunk, []
 
     def kill(self) -> None:

@@ -18,14 +18,16 @@ from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
 from wdsflow.training.feed import epoch_counter, feed, sample_catalog
-from wdsflow.training.feed.balanced import Balanced, MixedSource, shares_of
-from wdsflow.training.feed.balanced_planner import BalancedPlanner
-from wdsflow.training.feed.batch_planner import Planner, StarvedError
 from wdsflow.training.feed.epoch_counter import EpochCounter
 from wdsflow.training.feed.feed import TooLittleMemory, shares
-from wdsflow.training.feed.lanes import Lane, LanePosition, mixed
+from wdsflow.training.feed.losses import StarvedError
+from wdsflow.training.feed.planner import Planner
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Workload
+from wdsflow.training.feed.stream import Stream, mixed
+from wdsflow.training.orders.balanced import BalancedOrder, MixedSource
+from wdsflow.training.orders.merged import shares_of
+from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, ResampledOrder, Workload
+from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import Blob, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
@@ -64,15 +66,15 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
     ]
 
     def rank(number, world, batch_size):
-        place = RankPlace(number, world)
-        return Balanced(mixed, place=place, batch_size=batch_size, seed=3, last=last, together=together, most_lanes=4)
+        common = {"batch_size": batch_size, "seed": 3, "last": last, "together": together, "most_streams": 4}
+        return BalancedOrder(mixed, place=RankPlace(number, world), **common)
 
     length = rank(0, 1, 1).length
     given, start, skipped = [], 0, 0
     while start < length:
         world, batch_size = data.draw(st.integers(1, min(4, length))), data.draw(st.integers(1, 5))
         every = [rank(number, world, batch_size) for number in range(world)]
-        lists = [list(each.steps(2, start)) for each in every]
+        lists = [list(each.steps(2, EpochPosition(samples=start))) for each in every]
         assert [len(steps) for steps in lists] == [each.steps_left(start) for each in every]
         alone = len(lists[0]) - len(lists[-1])  # of the first ranks, at the end of the epoch
         assert alone in ({0} if together or last != "exact" else {0, 1})
@@ -87,27 +89,28 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
             assert max(sizes) - min(sizes) <= (last == "exact")
             assert 0 < min(sizes) <= max(sizes) <= batch_size
             for other in (steps[at] for steps in lists if at < len(steps)):
-                assert (other.start, other.stop) == (start, step.stop)
-                given += [] if other.repeated else [place for part in other.parts for place in places(part)]
+                assert other.stop == step.stop
+                given += [] if other.repeated else [place for run in other.runs for place in places(run)]
             start = step.stop
     assert len(given) == len(set(given)) == length - skipped
     for number, source in enumerate(mixed):
         own = Counter(each[1:] for each in given if each[0] == number)
         assert set(own.values()) <= {1}
         if last == "exact" and length < 2000:
-            whole = [place for step in rank(0, 1, 64).steps(2, 0) for part in step.parts for place in places(part)]
+            steps = rank(0, 1, 64).steps(2, EpochPosition())
+            whole = [place for step in steps for run in step.runs for place in places(run)]
             assert sorted(given) == sorted(whole)
         assert len(own) <= source.samples * (1 + length // source.samples)
 
 
-def places(part):
-    return [(part.source, part.turn, part.lane, part.first + number) for number in range(part.samples)]
+def places(run):
+    return [(*run.stream, run.first + number) for number in range(run.samples)]
 
 
 def test_sources_end_an_epoch_or_repeat_their_samples():
     def length(*sources):
         mixed = [MixedSource(((named(name), count),), weight, ends) for name, count, weight, ends in sources]
-        return Balanced(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
+        return BalancedOrder(mixed, place=RankPlace(0, 1), batch_size=4, seed=0).length
 
     assert length(("a", 30, 1, False)) == 30
     assert length(("a", 30, 3, False), ("b", 1000, 1, False)) == pytest.approx(4000, abs=2)  # until b has been given
@@ -115,7 +118,7 @@ def test_sources_end_an_epoch_or_repeat_their_samples():
     assert length(("a", 30, 3, True), ("b", 5, 1, True)) == pytest.approx(20, abs=3)
 
 
-SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2, "lanes": 2}
+SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2, "streams": 2}
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2,
     [
         (64 * MIB + 1_962_000, {}, (64 * MIB, MIB, MIB, 8)),
         (100 * MIB, {}, (84_858_232, 4_474_842, 8_949_684, 100)),
-        (200 * MIB, {"lanes": 1}, (137_287_032, 35_164_084, 35_164_084, 100)),
+        (200 * MIB, {"streams": 1}, (137_287_032, 35_164_084, 35_164_084, 100)),
         (100 * MIB, {"decoders": 40, "batch": 10}, (85_645_732, 4_694_217, 9_388_434, 160)),
         (70 * MIB, {"made": 150_000}, None),
         (None, {}, (1_106_171_256, 259_803_098, 519_606_196, 100)),
@@ -305,13 +308,13 @@ def set_of(folder, counts):
     return urls
 
 
-def schedules(urls, counts, workers):
+def orders(urls, counts, workers):
     work = Workload(RankPlace(0, 1), workers, 4, sum(counts), seed=1, buffers=Buffers())
-    yield "openclip", OpenClip(urls, work)
-    yield "resampled", ResampledSchedule(urls, None, work)
-    yield "in order", InOrder(urls, lanes=workers, batch_size=4, samples=sum(counts))
+    yield "openclip", OpenClipOrder(urls, work)
+    yield "resampled", ResampledOrder(urls, None, work)
+    yield "in order", EvaluationOrder(urls, workers=workers, batch_size=4, samples=sum(counts))
     shards = MixedSource(tuple(zip(urls, counts, strict=True)))
-    yield "balanced", Balanced([shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_lanes=3)
+    yield "balanced", BalancedOrder([shards], place=RankPlace(0, 1), batch_size=4, seed=1, last="even", most_streams=3)
 
 
 @pytest.mark.parametrize("bad", ["", "3", "0"], ids=["all", "some", "many"])
@@ -321,66 +324,61 @@ def test_batches_are_planned(bad, begun, tmp_path):
     counts = [7, 5, 6, 9]
     urls = set_of(tmp_path, counts)
     lines = []
-    for name, schedule in schedules(urls, counts, 2):
+    for name, order in orders(urls, counts, 2):
         tally = LossTally()
-        lines.append(f"{name}: {schedule.num_batches} batches, {schedule.num_samples} samples")
+        lines.append(f"{name}: {order.num_batches} batches, {order.num_samples} samples")
         try:
-            lines += plan(schedule, tally, bad, begun)
+            lines += plan(order, tally, bad, begun)
         except StarvedError as error:
-            lines.append(f"  StarvedFeed(lane={error.lane}, usable={error.usable}, in_a_row={error.in_a_row})")
+            lines.append(starved(error))
         lines.append(f"  kept {tally.kept}, lost {tally.lost}, noted {dict(tally.noted)}, {dict(tally.fields)}")
     check_text(GOLDEN, f"plan: lost {bad or 'none'}, begun {begun}", "\n".join(lines))
 
 
-def plan(schedule, tally, bad, begun):
+def plan(order, tally, bad, begun):
     """Yield the chunks and batches of an epoch; results come two chunks late."""
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     buffers = Buffers(samples=3, samples_initial=2)
 
-    def lane(number, urls, position, lose, draws=None):
-        return Lane(number, urls, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
-                    lose=lose, idle=lambda: None, position=position, draws=draws)  # fmt: skip
+    def opened(key, position, lose):
+        shards, draws = partial(order.shards_of, begun, key), order.shards if order.endless else None
+        return Stream(key, shards, catalog, epoch=begun, seed="7", shuffle=buffers if begun else None, most_bytes=MIB,
+                      lose=lose, idle=lambda: None, position=position, draws=draws)  # fmt: skip
 
-    def lanes(lose):
-        draws = schedule.shards if schedule.endless else None
-        return [
-            lane(number, partial(schedule.urls, begun, number), LanePosition(0, 3 * begun), lose, draws)
-            for number in range(schedule.lanes)
-        ]
-
-    def opened(part, lose):
-        urls = partial(schedule.lane_urls, begun, part)
-        return lane(part.lane, urls, LanePosition(part.turn, part.first), lose)
-
+    begin = EpochPosition(begun, [StreamPosition(0, 3 * begun)] * order.streams, 4 * begun)
     common = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
-    if isinstance(schedule, Balanced):
-        planner = BalancedPlanner(schedule, begun, 4 * begun, opened, tally, **common)
-    else:
-        planner = Planner(schedule, lanes, tally, first=begun, last=schedule.num_batches, **common)
+    planner = Planner(order, begun, begin, opened, tally, **common)
     waiting = []
     lines = []
     try:
-        for chunk in planner.chunks():
-            if chunk.tasks:
-                lines.append(
-                    f"  {chunk.lane} {' '.join(f'{task.ref.key}.{task.turn}.{task.number}' for task in chunk.tasks)}"
-                )
-                lines[-1] += f" {chunk.tasks[0].seed % 1000}"
-            waiting.append(chunk)
-            if len(waiting) > 2 or not chunk.tasks:
+        for tasks in planner.chunks():
+            if tasks:
+                lines.append(f"  {' '.join(told(task) for task in tasks)} {tasks[0].seed % 1000}")
+            waiting.append(tasks)
+            if len(waiting) > 2 or not tasks:
                 done = waiting.pop(0)
-                planner.take(done, [made(task, bad) for task in done.tasks])
-            while (cut := planner.cut()) is not None:
-                keys = " ".join(task.ref.key for task in cut.tasks)
-                after = [tuple(each) for each in cut.after.lanes] or cut.after.samples
-                lines.append(f"  batch {cut.number}: {keys}; {after}, next {planner.lane_in_turn}")
+                planner.take(done, [made(task, bad) for task in done])
+            while (batch := planner.next_batch()) is not None:
+                keys = " ".join(task.ref.key for task in batch.tasks)
+                after = [tuple(each) for each in batch.after.streams] or batch.after.samples
+                awaited = "several" if planner.awaited is None else planner.awaited.number
+                lines.append(f"  batch {batch.number}: {keys}; {after}, next {awaited}")
             if len(lines) > 60:
                 break
     except StarvedError as error:
-        lines.append(f"  StarvedFeed(lane={error.lane}, usable={error.usable}, in_a_row={error.in_a_row})")
+        lines.append(starved(error))
     finally:
         planner.close()
     return lines
+
+
+def told(task):
+    return f"{task.stream.number}:{task.ref.key}.{task.round}.{task.number}"
+
+
+def starved(error):
+    stream = None if error.stream is None else error.stream.number
+    return f"  StarvedError(stream={stream}, usable={error.usable}, in_a_row={error.in_a_row})"
 
 
 def made(task, bad):

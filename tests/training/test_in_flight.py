@@ -20,8 +20,8 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
 from wdsflow.training.feed.assembler import stack
-from wdsflow.training.feed.batch_planner import EpochPosition
 from wdsflow.training.feed.feed import shares
+from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.workers import decoder
@@ -103,7 +103,7 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
     while (ready := run.next(lambda waited: None)) is not None:
         planner = run.planner
         most = max(most, planner._held)
-        waiting = [task.ref.held for stream in planner._streams for task, _ in stream.ready]
+        waiting = [task.ref.held for step in planner._planned for task, _ in step.valid()]
         assert not any(waiting)
         del ready
     assert most <= loading._feed._shares.raw + 1_100_000
@@ -112,7 +112,7 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
 
 def test_the_share_of_shuffling_is_the_same_for_any_number_of_threads():
     def share(decoders, memory):
-        return shares(memory, batch=64, sample=600_000, made=150_000, decoders=decoders, chunk=8, lanes=3)
+        return shares(memory, batch=64, sample=600_000, made=150_000, decoders=decoders, chunk=8, streams=3)
 
     for memory in (None, 1 << 30):
         assert len({share(decoders, memory).shuffle for decoders in (1, 2, 7, 16)}) == 1
@@ -154,7 +154,7 @@ def test_samples_from_worker_processes_hold_no_open_files(tmp_path):
     planner = None
     while (ready := _ready(run)) is None:
         planner = run.planner
-        waiting = sum(len(stream.ready) for stream in planner._streams) if planner else 0
+        waiting = sum(len(step.valid()) for step in planner._planned.copy()) if planner else 0
         if waiting > 100:
             most = max(most, len(os.listdir(DESCRIPTORS)))
     assert ready.batch[0].shape == (400, 3, 32, 32)

@@ -58,7 +58,7 @@ def test_ranks_share_the_memory_of_their_machine(machine, monkeypatch):
     from wdsflow.memory import usage as limits
 
     monkeypatch.setattr(limits, "control_groups", lambda: [limits.Bound(2 << 30, 0)])
-    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "lanes": 1}
+    sizes = {"batch": 8, "sample": 1 << 10, "made": 1 << 10, "decoders": 1, "chunk": 4, "streams": 1}
     machine({})
     alone = shares(None, **sizes)
     machine(SLURM)

@@ -12,10 +12,14 @@ from wdsflow.shards.source.base import named, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.columns import Columns
-from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
+from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task
 from wdsflow.training.workers.sample_work import Files, SampleWork
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
+
+
+def task(ref: SampleRef, number: int = 0) -> Task:
+    return Task(ref, 5, StreamKey(source=0, round=0, number=0), 0, number)
 
 
 class Images:
@@ -63,12 +67,12 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
     files = Files()
     work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, files=files)
     lines, notes = [], []
-    tasks = [LaneTask(SampleRef(named("x.tar"), key, *rest), 5, 0, 0) for key, rest in samples.items()]
-    for task, result in zip(tasks, work(tasks, notes.append), strict=True):
-        lines.append(f"{task.ref.key}: {result}")
-    missing = LaneTask(SampleRef(named("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)), 5, 0, 0)
+    tasks = [task(SampleRef(named("x.tar"), key, *rest)) for key, rest in samples.items()]
+    for one, result in zip(tasks, work(tasks, notes.append), strict=True):
+        lines.append(f"{one.ref.key}: {result}")
+    missing = task(SampleRef(named("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)))
     lines += [repr(each) for each in work([missing], notes.append)]
-    fault = LaneTask(SampleRef(named("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)), 5, 0, 0)
+    fault = task(SampleRef(named("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)))
     with pytest.raises(RuntimeError) as caught:
         work([fault], notes.append)
     check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
@@ -95,9 +99,7 @@ def shifted(texts):
 def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(tokenizer):
     captions = {"a": b"short", "b": b"too long", "c": b"long too"}
     tasks = [
-        LaneTask(
-            SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), 5, 0, number
-        )
+        task(SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), number)
         for number, (key, text) in enumerate(captions.items())
     ]
     work = SampleWork(

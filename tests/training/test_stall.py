@@ -12,10 +12,10 @@ from wdsflow.shards.source.base import named
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls import stall
 from wdsflow.training.stalls.loss_tally import Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import LaneFacts, StallError, peek
+from wdsflow.training.stalls.stall import StallError, WorkerFacts, peek
 
 SHARD = "/data/00001.tar"
-EMPTY = LaneFacts(lane=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, lanes=4)
+EMPTY = WorkerFacts(number=2, shards=3, shard=SHARD, usable=0, batch_size=64, passes=1, workers=4)
 EVIL = "a\x1b[31m\r\n\u202e\udcff; rm -rf ~"
 
 
@@ -25,11 +25,11 @@ def stall_message(*, options=None, **given):
 
 
 def test_a_custom_loop_is_told_options_and_arguments_instead_of_commands():
-    lane = EMPTY._replace(usable=3, shards=1)
-    said = stall.stall_message(tally=tally(kept=120), lane=lane, options=FeedOptions(k=3.0))
+    worker = EMPTY._replace(usable=3, shards=1)
+    said = stall.stall_message(tally=tally(kept=120), worker=worker, options=FeedOptions(k=3.0))
     assert 'one share for all workers: FeedOptions(schedule="balanced", k=3.0)' in said
     assert 'fewer workers than 4 (args["workers"]) or args["batch_size"] = 3' in said
-    said = stall.stall_message(tally=tally(kept=120), lane=EMPTY._replace(usable=90), waited=300.0)
+    said = stall.stall_message(tally=tally(kept=120), worker=EMPTY._replace(usable=90), waited=300.0)
     assert "wait longer: FeedOptions(stall_after=3000)" in said
     assert "wdsflow train" not in said
 
@@ -76,7 +76,7 @@ def lacking_captions(url, count=300):
 
 
 def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard):
-    lines = stall_message(tally=lacking_captions(shard), lane=EMPTY, rank=1, world_size=2).splitlines()
+    lines = stall_message(tally=lacking_captions(shard), worker=EMPTY, rank=1, world_size=2).splitlines()
     assert lines[0] == (
         "rank 1 of 2, worker 2: a whole pass over its 3 shards gave 0 usable samples, a batch needs 64. "
         "OpenCLIP's own loader would hang."
@@ -89,19 +89,19 @@ def test_it_names_rank_worker_stage_reason_count_fields_example_and_shard(shard)
 
 def test_captions_in_json_are_found_there_by_name(shard):
     options = FeedOptions(max_pixels=9)
-    found = commands(stall_message(tally=lacking_captions(shard), lane=EMPTY, options=options))
+    found = commands(stall_message(tally=lacking_captions(shard), worker=EMPTY, options=options))
     assert ["wdsflow", "train", "--caption", "json:description", "--max-pixels", "9", "--", "..."] in found
     assert ["wdsflow", "validate", str(shard)] in found
 
 
 def test_of_json_that_cannot_be_read_again_the_command_is_given_that_shows_its_names():
-    found = commands(stall_message(tally=lacking_captions("/nowhere/a.tar"), lane=EMPTY))
+    found = commands(stall_message(tally=lacking_captions("/nowhere/a.tar"), worker=EMPTY))
     assert found[0] == ["wdsflow", "inspect", "/nowhere/a.tar"]
 
 
 def test_a_wrong_name_in_json_is_replaced_by_one_that_is_there(shard):
     lost = tally((9, FeedLoss("caption", "no-caption", "0", named(str(shard)))))
-    found = commands(stall_message(tally=lost, lane=EMPTY, options=FeedOptions(caption="json:caption")))
+    found = commands(stall_message(tally=lost, worker=EMPTY, options=FeedOptions(caption="json:caption")))
     assert found[0][:4] == ["wdsflow", "train", "--caption", "json:description"]
 
 
@@ -109,26 +109,28 @@ def test_an_image_under_another_name_is_named():
     lost = tally(
         (9, FeedLoss("select", "no-image", "1", named(SHARD), "input.jpg, txt")), fields={("input.jpg", "txt"): 9}
     )
-    assert ["wdsflow", "train", "--image", "input.jpg", "--", "..."] in commands(stall_message(tally=lost, lane=EMPTY))
+    assert ["wdsflow", "train", "--image", "input.jpg", "--", "..."] in commands(
+        stall_message(tally=lost, worker=EMPTY)
+    )
 
 
 def test_captions_in_another_member_are_named():
     lost = tally((9, FeedLoss("select", "no-caption", "1", named(SHARD), "jpg, text")), fields={("jpg", "text"): 9})
-    assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(stall_message(tally=lost, lane=EMPTY))
+    assert ["wdsflow", "train", "--caption", "text", "--", "..."] in commands(stall_message(tally=lost, worker=EMPTY))
 
 
 def test_too_few_samples_for_a_batch_ask_for_fewer_workers_smaller_batches_or_the_other_schedule():
-    lane = EMPTY._replace(usable=3, shards=1)
-    said = stall_message(tally=tally(kept=120), lane=lane)
+    worker = EMPTY._replace(usable=3, shards=1)
+    said = stall_message(tally=tally(kept=120), worker=worker)
     assert "over its only shard gave 3 usable samples, a batch needs 64" in said
     assert ["wdsflow", "train", "--schedule", "balanced", "--", "..."] in commands(said)
     assert "fewer workers than 4 (--workers) or --batch-size 3" in said
-    balanced = stall_message(tally=tally(kept=120), lane=lane, options=FeedOptions(schedule="balanced"))
+    balanced = stall_message(tally=tally(kept=120), worker=worker, options=FeedOptions(schedule="balanced"))
     assert "one share for all workers" not in balanced
 
 
 def test_a_worker_without_shards_is_told_so():
-    said = stall_message(tally=LossTally(), lane=LaneFacts(5, 0, "", 0, 64, 0, 8), waited=300)
+    said = stall_message(tally=LossTally(), worker=WorkerFacts(5, 0, "", 0, 64, 0, 8), waited=300)
     assert "rank 0, worker 5: no batch for 300 s; this worker has no shard to read" in said
     assert "No sample was seen." in said
     assert "--stall-after" not in said
@@ -140,7 +142,7 @@ def test_damage_is_shown_and_can_be_repaired():
         (5, FeedLoss("read", "truncated", "7", named(shards[0]))),
         damage=[Damage(named(url), "truncated-data", "ends at byte 5") for url in shards],
     )
-    said = stall_message(tally=lost, lane=EMPTY)
+    said = stall_message(tally=lost, worker=EMPTY)
     assert f"Damaged: {shards[0]}: truncated-data, ends at byte 5" in said
     assert "and 6 more shards" in said
     assert ["wdsflow", "repair", shards[0], "-o", "repaired"] in commands(said)
@@ -168,7 +170,7 @@ def test_text_from_data_cannot_move_a_cursor_break_a_line_or_run_a_command():
         fields={(EVIL, f"{EVIL}.jpg"): 5},
         damage=[Damage(named(EVIL), "unreadable", EVIL)],
     )
-    said = stall_message(tally=lost, lane=EMPTY._replace(shard=EVIL))
+    said = stall_message(tally=lost, worker=EMPTY._replace(shard=EVIL))
     assert all(line.isprintable() for line in said.splitlines())
     assert len(said.splitlines()) <= 12
     for line in said.splitlines():

@@ -18,8 +18,8 @@ from tests.processes import living_children
 from tests.training.shards import jpeg, write_shards
 from tests.training.test_faults import NAMED, Transform, end_by, ended, run, shards
 from tests.training.test_loader import TRAIN, digest, loader
-from wdsflow.training.feed.batch_planner import EpochPosition
 from wdsflow.training.feed_options import DecoderError
+from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.workers import decoder, decoders
 

@@ -25,9 +25,9 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from tests.training.shards import jpeg, write_shards, write_tar
 from wdsflow import FeedOptions, Source
 from wdsflow import feed as make
-from wdsflow.training.feed.balanced import shares_of
 from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
+from wdsflow.training.orders.merged import shares_of
 from wdsflow.training.stalls.stall import StallError
 
 TRANSFORM = open_clip.image_transform(32, is_train=True)
@@ -316,12 +316,12 @@ def test_shares_are_exact_for_billions_of_samples():
     assert shares_of(np.array([1 << 25, 1 << 25]), 10**13 + 1).tolist() == [5 * 10**12 + 1, 5 * 10**12]
 
 
-def test_passes_over_a_small_source_leave_no_lanes_open(tmp_path):
+def test_passes_over_a_small_source_leave_no_streams_open(tmp_path):
     shards = {write_shards(tmp_path / "a", [3]): 0.9, write_shards(tmp_path / "b", [40, 40]): 0.1}
     one = feed(shards, fields=("__key__",), rank=1, world_size=4)
     most = 0
     for _ in one:
-        most = max(most, len(one._run.planner._lanes))
+        most = max(most, sum(not used.closed for used in one._run.planner._streams.values()))
     assert most <= 6  # two of the large source, and those of a step
     assert len(one) > 40
 

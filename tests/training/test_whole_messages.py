@@ -14,22 +14,22 @@ from tests.golden_file import check_text
 from wdsflow.shards.source.base import named
 from wdsflow.training.feed.state import OtherSubset, check_state, resume_fixes
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import Blob, LaneTask, Reading, SampleRef
+from wdsflow.training.sample_tasks import Blob, Reading, SampleRef, StreamKey, Task
 from wdsflow.training.stalls import progress
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, Damage, FeedLoss, LossTally
-from wdsflow.training.stalls.stall import LaneFacts, stall_message
+from wdsflow.training.stalls.stall import WorkerFacts, stall_message
 from wdsflow.training.workers import decoder_deaths, slots
 from wdsflow.training.workers.decoder_deaths import Death, death_message, not_started_message
 
 GOLDEN = Path(__file__).parent / "golden" / "messages.txt"
 TRAIN = FeedOptions(argv=("--workers", "2"))
 LOOP = FeedOptions()  # a custom loop, without a command line
-LANE = LaneFacts(lane=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64, passes=1, lanes=4)
+WORKER = WorkerFacts(number=2, shards=3, shard="/data/1.tar", usable=3, batch_size=64, passes=1, workers=4)
 
 
 def tasks(keys, shard="/data/1.tar"):
-    return [LaneTask(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, 0, 0) for key in keys]
+    return [Task(SampleRef(named(shard), key, Blob("jpg", 1, 0), ()), 0, StreamKey(0, 0, 0), 0, 0) for key in keys]
 
 
 def busy(number, seconds, keys, **more):
@@ -57,36 +57,36 @@ STACK = ("f (x.py:1)", "g (x.py:2)", "h (x.py:3)", "i (x.py:4)")
 STALLS = {
     "nothing is known": {},
     "a worker without shards": {
-        "lane": LANE._replace(shards=0, shard="", usable=0, passes=0),
+        "worker": WORKER._replace(shards=0, shard="", usable=0, passes=0),
         "waited": 300.0,
         "rank": 1,
         "world_size": 2,
     },
-    "a worker before the end of its pass": {"tally": losses(5), "lane": LANE._replace(passes=0), "waited": 1234.5},
-    "a sample less than a batch": {"tally": losses(3), "lane": LANE._replace(usable=63), "lost_in_a_row": 1},
-    "as many samples as a batch": {"tally": losses(3), "lane": LANE._replace(usable=64), "lost_in_a_row": 2},
+    "a worker before the end of its pass": {"tally": losses(5), "worker": WORKER._replace(passes=0), "waited": 1234.5},
+    "a sample less than a batch": {"tally": losses(3), "worker": WORKER._replace(usable=63), "lost_in_a_row": 1},
+    "as many samples as a batch": {"tally": losses(3), "worker": WORKER._replace(usable=64), "lost_in_a_row": 2},
     "one worker with one shard": {
         "tally": losses(3),
-        "lane": LANE._replace(shards=1, lanes=1, usable=1),
+        "worker": WORKER._replace(shards=1, workers=1, usable=1),
         "options": replace(TRAIN, schedule="balanced"),
     },
-    "one worker without samples": {"tally": losses(3), "lane": LANE._replace(lanes=1, usable=0)},
-    "a custom loop": {"tally": losses(3), "lane": LANE, "options": replace(LOOP, k=3.0)},
+    "one worker without samples": {"tally": losses(3), "worker": WORKER._replace(workers=1, usable=0)},
+    "a custom loop": {"tally": losses(3), "worker": WORKER, "options": replace(LOOP, k=3.0)},
     "losses of five in a hundred": {"tally": losses(95, cut=5), "waited": 60.0},
     "losses of four in a hundred": {"tally": losses(96, cut=4), "waited": 60.0, "data": "/data/{0..9}.tar"},
-    "four reasons": {"tally": losses(0, a=4, b=3, c=2, cut=1), "lane": LANE},
+    "four reasons": {"tally": losses(0, a=4, b=3, c=2, cut=1), "worker": WORKER},
     "five reasons": {"tally": losses(90, a=4, b=3, c=2, cut=1, e=1)},
     "three damaged shards": {"tally": damaged("cut", "no-tar", "unreadable", kept=9), "waited": 60.0},
     "four damaged shards": {
         "tally": damaged("missing", "unreadable", "cut", "cut"),
         "data": "/data/{0..9}.tar",
-        "lane": LANE,
+        "worker": WORKER,
     },
     "a wrong checksum": {"tally": damaged("wrong-checksum", "cut", kept=9)},
-    "missing shards of a worker with samples": {"tally": damaged("missing"), "lane": LANE, "waited": 60.0},
+    "missing shards of a worker with samples": {"tally": damaged("missing"), "worker": WORKER, "waited": 60.0},
     "missing shards of a worker without samples": {
         "tally": damaged("missing"),
-        "lane": LANE._replace(usable=0),
+        "worker": WORKER._replace(usable=0),
         "data": "pipe:cat 0.tar",
     },
     "a decoder hangs": {"tally": losses(9), "waited": 60.0, "busy": [busy(0, 61.4, "a")]},

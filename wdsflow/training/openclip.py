@@ -38,14 +38,15 @@ from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import Columns
-from wdsflow.training.feed.balanced import Balanced, Last, MixedSource
 from wdsflow.training.feed.feed import FeedRecipe, FeedSource
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.sample_catalog import Catalog, shard_list, weighted_list
 from wdsflow.training.feed.sample_counts import count_samples, nothing_usable
-from wdsflow.training.feed.schedule import InOrder, OpenClip, ResampledSchedule, Schedule, Workload
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
+from wdsflow.training.orders.balanced import BalancedOrder, Last, MixedSource
+from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, ResampledOrder, Workload
+from wdsflow.training.orders.order import Order
 from wdsflow.training.stalls.field_fixes import argument, command
 
 from .feed_options import FeedOptions, SubsetError
@@ -162,11 +163,11 @@ def get_wds_dataset(
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
     columns = Columns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
-    schedule, subset = _schedule(args, options, here, source.catalog, is_train=is_train, floor=floor)
+    order, subset = _order(args, options, here, source.catalog, is_train=is_train, floor=floor)
     buffers = Buffers.from_environment()
-    shuffle = schedule.shuffle(buffers.samples) if isinstance(schedule, Balanced) else buffers
+    shuffle = order.shuffle(buffers.samples) if isinstance(order, BalancedOrder) else buffers
     recipe = FeedRecipe(
-        schedule=schedule,
+        order=order,
         sources=(source,),
         batch_size=args.batch_size,
         options=options,
@@ -203,14 +204,14 @@ def _maker(data: Any, dataset_type: str, options: FeedOptions | None) -> Callabl
     return _get_dataset_fn(data, dataset_type)  # type: ignore[no-any-return]
 
 
-def _schedule(
+def _order(
     args: Namespace, options: FeedOptions, here: RankPlace, catalog: Catalog, *, is_train: bool, floor: bool
-) -> tuple[Schedule, Subset | None]:
-    """Return the schedule of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
+) -> tuple[Order, Subset | None]:
+    """Return the order of a rank; with a ledger, also the kept samples, to which the catalog is then limited."""
     if not is_train:
         samples = args.val_num_samples or 0
-        return InOrder(
-            shard_list(args.val_data, options), lanes=args.workers, batch_size=args.batch_size, samples=samples
+        return EvaluationOrder(
+            shard_list(args.val_data, options), workers=args.workers, batch_size=args.batch_size, samples=samples
         ), None
     factors, resampled = args.train_data_upsampling_factors, bool(args.dataset_resampled)
     urls, weights = weighted_list(args.train_data, factors, options, resampled=resampled)
@@ -230,7 +231,7 @@ def _schedule(
         )
         source = MixedSource(tuple(zip(urls, counts, strict=True)))
         last: Last = "even" if talks() else "exact"  # a gathered loss needs batches of equal size
-        return Balanced(
+        return BalancedOrder(
             [source],
             place=here,
             batch_size=args.batch_size,
@@ -248,9 +249,9 @@ def _schedule(
         buffers=Buffers.from_environment(),
     )
     if resampled:
-        return ResampledSchedule(urls, weights, work), subset
+        return ResampledOrder(urls, weights, work), subset
     try:
-        return OpenClip(urls, work), subset
+        return OpenClipOrder(urls, work), subset
     except AssertionError as error:
         fewer, balanced = argument(options, "workers"), command(options, schedule="balanced")
         raise AssertionError(
@@ -303,17 +304,17 @@ def _known_size(data: str, shards: int) -> float | None:
 
 def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | None) -> dict[str, object]:
     """Return everything that determines the batches, for ``load_state_dict`` to compare."""
-    options, schedule, columns = recipe.options, recipe.schedule, recipe.sources[0].columns
+    options, order, columns = recipe.options, recipe.order, recipe.sources[0].columns
     data = args.train_data if recipe.trains else args.val_data
     named = [redact(unsigned(part)) for part in (data.split("::") if isinstance(data, str) else data)]
     urls = repr("::".join(named) if isinstance(data, str) else named)
     common = {
-        "schedule": schedule.name,
+        "schedule": order.name,
         "data": blake2b(urls.encode(errors="surrogatepass"), digest_size=8).hexdigest(),
         "ledger": options.ledger if subset else None,
         "where": subset.where if subset else None,
         "kept samples": subset.digest if subset else None,
-        "shards": schedule.shards,
+        "shards": order.shards,
         "seed": recipe.seed,
         "caption": str(columns.captions),
         "image": ";".join(columns.image),
@@ -321,13 +322,13 @@ def _identity(args: Namespace, recipe: FeedRecipe, limit: int, subset: Subset | 
         "max pixels": limit,
         "shuffle": list(vars(recipe.shuffle).values()) if recipe.shuffle else None,
     }
-    if isinstance(schedule, Balanced):
-        return {**common, "samples": schedule.length, "lanes": schedule.most_lanes}
+    if isinstance(order, BalancedOrder):
+        return {**common, "samples": order.length, "lanes": order.most_streams}
     return {
         **common,
-        "batches": schedule.num_batches,
+        "batches": order.num_batches,
         "batch size": recipe.batch_size,
-        "workers": schedule.lanes,
+        "workers": order.streams,
         "rank": recipe.place.rank,
         "ranks": recipe.place.world_size,
         "upsampling factors": args.train_data_upsampling_factors if recipe.trains else None,

@@ -1,6 +1,5 @@
-"""The values that pass through the feed: the location of a sample, its task, a chunk of tasks for a decoder."""
+"""The values that pass through the feed: the location of a sample, its stream, its task."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from wdsflow.shards.shard import Shard
@@ -29,7 +28,11 @@ class SampleRef(NamedTuple):
     @property
     def held(self) -> int:
         """Bytes of content that the reference itself holds."""
-        return sum(len(blob.data) for blob in (self.image, *self.texts) if blob.data is not None)
+        held = 0 if self.image.data is None else len(self.image.data)
+        for blob in self.texts:
+            if blob.data is not None:
+                held += len(blob.data)
+        return held
 
     def without_content(self) -> "SampleRef":
         """Return the reference without content."""
@@ -39,21 +42,29 @@ class SampleRef(NamedTuple):
         return self._replace(image=self.image._replace(data=None), texts=texts)
 
 
-class LaneTask(NamedTuple):
+class StreamKey(NamedTuple):
+    """Names a stream: shards of one source that are read one after the other.
+
+    ``round``: the pass over the source. It is 0 where streams last for the whole epoch, and begin again themselves.
+    """
+
+    source: int
+    round: int
+    number: int  # among the streams of this round of the source
+
+
+class Task(NamedTuple):
     """One sample to make, and its random seed."""
 
     ref: SampleRef
     seed: int
-    turn: int  # pass of its lane
-    number: int  # in its pass
-    source: int = 0
+    stream: StreamKey
+    round: int  # of its stream
+    number: int  # in this round
 
-
-class Chunk(NamedTuple):
-    """Tasks of one lane that are sent to a decoder together."""
-
-    lane: int
-    tasks: Sequence[LaneTask]
+    def without_content(self) -> "Task":
+        """Return the task without the content that its sample was made of."""
+        return self._replace(ref=self.ref.without_content()) if self.ref.held else self
 
 
 class Reading(NamedTuple):

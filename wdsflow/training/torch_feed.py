@@ -16,13 +16,13 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .columns import Columns, UserMap, parse_fields
-from .feed.balanced import Balanced, MixedSource
 from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
 from .feed.sample_catalog import shard_list
 from .feed.sample_counts import count_samples, nothing_usable
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
+from .orders.balanced import BalancedOrder, MixedSource
 from .pixels.image_work import as_rgb
 from .ranks import RankPlace, decoders_for, place, talks
 from .stalls.loss_tally import say
@@ -142,7 +142,7 @@ def feed(
     try:
         opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
         _check_together(opened)
-        schedule = Balanced(
+        order = BalancedOrder(
             [each.mixed for each in opened],
             place=here,
             batch_size=batch_size,
@@ -153,13 +153,13 @@ def feed(
             length=epoch_samples,
             shuffled=buffer > 0,
         )
-        if not schedule.num_batches:
+        if not order.num_batches:
             raise FeedError(
-                f"drop_last=True leaves no batch: an epoch of {how_many(schedule.length, 'sample')} is less than "
+                f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
                 f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
-        _report_length(schedule, opened, given=epoch_samples is not None)
-        made = _loader(schedule, opened, options, shuffle=buffer, found=rank is None)
+        _report_length(order, opened, given=epoch_samples is not None)
+        made = _loader(order, opened, options, shuffle=buffer, found=rank is None)
         made.again = partial(feed, **given | here._asdict())
         return made
     except ValueError as error:
@@ -201,28 +201,28 @@ class _Opened:
 
 
 def _loader(
-    schedule: Balanced, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int, found: bool
+    order: BalancedOrder, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int, found: bool
 ) -> Loader:
     recipe = FeedRecipe(
-        schedule=schedule,
+        order=order,
         sources=tuple(each.source for each in opened),
-        batch_size=min(schedule.batch_size, -(-schedule.length // schedule.place.world_size)),
+        batch_size=min(order.batch_size, -(-order.length // order.place.world_size)),
         options=options,
-        place=schedule.place,
-        seed=schedule.seed,
+        place=order.place,
+        seed=order.seed,
         trains=True,
-        shuffle=schedule.shuffle(shuffle),
+        shuffle=order.shuffle(shuffle),
         processes=decoders_for(options.decoders),
         data="::".join(each.data for each in opened),
         found=found,
     )
     identity: dict[str, object] = {
-        "schedule": schedule.name,
-        "seed": schedule.seed,
+        "schedule": order.name,
+        "seed": order.seed,
         "shuffle": shuffle,
-        "lanes": schedule.most_lanes,
-        "samples": schedule.length,
-        "last": schedule.last,
+        "lanes": order.most_streams,
+        "samples": order.length,
+        "last": order.last,
     }
     return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
 
@@ -326,14 +326,14 @@ def _check_together(opened: Sequence[_Opened]) -> None:
     _report_overlap(opened)
 
 
-def _report_length(schedule: Balanced, opened: Sequence[_Opened], *, given: bool) -> None:
+def _report_length(order: BalancedOrder, opened: Sequence[_Opened], *, given: bool) -> None:
     """Warn of an epoch that a source of small weight makes long, because it is given in full."""
     every = sum(each.mixed.samples for each in opened)
-    if not given and schedule.length > _LONG * every:
+    if not given and order.length > _LONG * every:
         ending = [each for each in opened if each.mixed.ends]  # the first of them ends the epoch
         last = (min if ending else max)(ending or opened, key=lambda each: each.mixed.samples / each.mixed.weight)
         until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
-        long = f"an epoch has {schedule.length:,} samples, of {every:,}: {until}"
+        long = f"an epoch has {order.length:,} samples, of {every:,}: {until}"
         say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={every}")
 
 

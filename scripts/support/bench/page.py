@@ -33,7 +33,7 @@ short trials on this machine (below); wdsflow's gets the same argument, and its 
 * `first-batch` is the time from the call of `get_wds_dataset` to the first batch, after all imports.
 * `loader-handover`: samples by the processor time of the training process alone: it lists shards, plans batches, receives
   samples from decoders, normalises and joins them. With enough cores for decoders, it is what bounds a loader.
-* `loader-subset`: wdsflow's feed on both sides, two lanes, batches of 128. The scores are captions' lengths, computed
+* `loader-subset`: wdsflow's feed on both sides, two workers, batches of 128. The scores are captions' lengths, computed
   before; the half is spread over all shards. The peer decodes all samples; that it drops half of them is taken to cost
   nothing. A pipeline that drops before it decodes loses less: it reads everything, and decodes half.
 * `loader-memory`: the peak memory of all processes of a loader, each page counted once (PSS, sampled every 50 ms),

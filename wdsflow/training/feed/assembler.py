@@ -10,7 +10,7 @@ import torch
 from wdsflow.training.columns import TEXT, Columns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, as_tensor
-from wdsflow.training.sample_tasks import LaneTask
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import at
 from wdsflow.training.workers.sample_work import MadeSample
 
@@ -25,7 +25,7 @@ class Assembler:
     def __init__(self, images: Sequence[ImageWork | None], columns: Columns) -> None:
         self._images, self._columns, self._pool = images, columns, BatchPool()
 
-    def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> Batch:
+    def __call__(self, samples: Sequence[MadeSample], tasks: Sequence[Task]) -> Batch:
         """Return a batch of the samples. Raises SampleError if their images differ in shape."""
         if self._columns.map is not None:
             try:
@@ -35,24 +35,24 @@ class Assembler:
         made = [self._column(number, samples, tasks) for number in self._columns.order]
         return made if self._columns.names is None else dict(zip(self._columns.names, made, strict=True))
 
-    def _column(self, number: int, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> object:
+    def _column(self, number: int, samples: Sequence[MadeSample], tasks: Sequence[Task]) -> object:
         if number >= 0:
             return stack([made.more[number] for made in samples])
         return stack([made.text for made in samples]) if number == TEXT else self._pictures(samples, tasks)
 
-    def _pictures(self, samples: Sequence[MadeSample], tasks: Sequence[LaneTask]) -> object:
+    def _pictures(self, samples: Sequence[MadeSample], tasks: Sequence[Task]) -> object:
         shapes = [getattr(made.image, "shape", None) for made in samples]
         other = next((number for number, shape in enumerate(shapes) if shape != shapes[0]), None)
         if other is not None:
             raise self._differing([tasks[0], tasks[other]], [shapes[0], shapes[other]])
-        first, work = samples[0].image, self._images[tasks[0].source]
+        first, work = samples[0].image, self._images[tasks[0].stream.source]
         assert work is not None
         shape: tuple[int, ...] | None = work.shape
         if shape is None and isinstance(first, torch.Tensor) and first.dtype == torch.float32:
             shape = first.shape
         room = None if shape is None else self._pool.take((len(samples), *shape))
         parts, inside = [], True
-        for source, group in groupby(range(len(samples)), lambda number: tasks[number].source):
+        for source, group in groupby(range(len(samples)), lambda number: tasks[number].stream.source):
             run, work = list(group), self._images[source]
             assert work is not None
             own = None if room is None else room if len(run) == len(samples) else room[run[0] : run[-1] + 1]
@@ -62,9 +62,9 @@ class Assembler:
             return parts[0]
         return room if inside and room is not None else stack([each for part in parts for each in part])
 
-    def _differing(self, tasks: Sequence[LaneTask], shapes: Sequence[tuple[int, ...] | None]) -> SampleError:
+    def _differing(self, tasks: Sequence[Task], shapes: Sequence[tuple[int, ...] | None]) -> SampleError:
         """Return the error for two images of different shapes."""
-        works = [self._images[task.source] for task in tasks]
+        works = [self._images[task.stream.source] for task in tasks]
         if all(work is not None and work.keeps_size for work in works):
             return SampleError(
                 f"images of different sizes make no batch: {_each(tasks, shapes, _pixels)}\n"
@@ -77,7 +77,7 @@ class Assembler:
         )
 
 
-def _each(tasks: Sequence[LaneTask], shapes: Sequence[tuple[int, ...] | None], show: Callable[[list[int]], str]) -> str:
+def _each(tasks: Sequence[Task], shapes: Sequence[tuple[int, ...] | None], show: Callable[[list[int]], str]) -> str:
     """Return the shape of the image of each of two samples in words."""
     shown = [f"{show(list(shape or ()))} for {at([task])}" for task, shape in zip(tasks, shapes, strict=True)]
     return ", and ".join(shown)

@@ -7,17 +7,17 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.orders.order import EpochPosition
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.workers.chunk_engines import Threads
 from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.sample_work import MadeSample, MixedWork
 
 from .assembler import Batch
-from .balanced_planner import BalancedPlanner
-from .batch_planner import EpochPosition, Planner
+from .planner import Planner
 
 _LOOK = 0.5  # seconds between two checks of the other ranks
 _AT_EXIT = 3.0  # seconds that a thread has to end when Python does
@@ -50,8 +50,8 @@ class EpochRun:
         self,
         engine: Threads | Decoders,
         work: MixedWork,
-        assemble: Callable[[list[MadeSample], list[LaneTask]], Batch],
-        plan: Callable[[Callable[[], None]], Planner | BalancedPlanner],
+        assemble: Callable[[list[MadeSample], list[Task]], Batch],
+        plan: Callable[[Callable[[], None]], Planner],
     ) -> None:
         self.engine = engine
         self._work, self._assemble, self._plan = work, assemble, plan
@@ -61,7 +61,7 @@ class EpochRun:
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
         self._room.put(None)
         self.stopped = False  # it has been told to stop; its thread may still be at work
-        self.planner: Planner | BalancedPlanner | None = None
+        self.planner: Planner | None = None
         for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
             if run.stopped:
                 run.close(_AT_EXIT)
@@ -137,15 +137,15 @@ class EpochRun:
                 found = next(results, None)
                 if found is not None:
                     planner.take(*found)
-                while (cut := planner.cut()) is not None:
-                    count = len(cut.samples)
-                    batch = self._assemble(cut.samples, cut.tasks)
-                    cut.samples.clear()  # frees their shared memory
-                    self._put(Ready(batch, cut.number, count, cut.after))
+                while (planned := planner.next_batch()) is not None:
+                    count = len(planned.samples)
+                    batch = self._assemble(planned.samples, planned.tasks)
+                    planned.samples.clear()  # frees their shared memory
+                    self._put(Ready(batch, planned.number, count, planned.after))
                 if found is None and not planner.finished:
                     raise RuntimeError("the feed came to its end before the epoch did")
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[Sequence[Task]]:
         assert self.planner is not None
         yield from self.planner.chunks()
 

@@ -4,8 +4,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -16,8 +15,10 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.caption_sources import TokenizedCaptions, Tokenizer, no_tokenizer
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.orders.order import EpochPosition, Order, StreamPosition
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
 from wdsflow.training.ranks import RankPlace, decoders_for, ranks_here, start_method
+from wdsflow.training.sample_tasks import StreamKey
 from wdsflow.training.stalls.field_fixes import argument, command, processes_named
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 from wdsflow.training.workers.chunk_engines import Threads
@@ -25,13 +26,10 @@ from wdsflow.training.workers.decoders import Decoders
 from wdsflow.training.workers.sample_work import Files, MixedWork, SampleWork
 
 from .assembler import Assembler
-from .balanced import Balanced, Part
-from .balanced_planner import BalancedPlanner
-from .batch_planner import EpochPosition, Planner
 from .epoch_run import EpochRun
-from .lanes import Lane, LanePosition
+from .planner import Planner
 from .sample_catalog import Catalog
-from .schedule import Schedule
+from .stream import Stream
 
 _MOST_CHUNK = 32  # samples of a chunk
 _TYPICAL = 3 * 224 * 224  # values of an image whose shape is unknown
@@ -92,7 +90,7 @@ class FeedSource:
 class FeedRecipe:
     """Everything that determines a feed. ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards."""
 
-    schedule: Schedule
+    order: Order
     sources: tuple[FeedSource, ...]
     batch_size: int
     options: FeedOptions
@@ -121,7 +119,8 @@ class Feed:
         # Small enough for all decoders to work on each batch.
         self._chunk = max(1, min(_MOST_CHUNK, recipe.batch_size // (4 * cores)))
         self._shares = self._share()
-        self.shuffle_bytes = self._shares.shuffle  # of raw content, for each lane; the order of samples depends on it
+        # Of raw content, for each stream. The order of samples depends on it: it is in states.
+        self.shuffle_bytes = recipe.order.stream_bytes or self._shares.shuffle
         self.limit(self._shares.decode)  # bytes of one image; larger ones are refused
         self._assemble = Assembler([source.images for source in recipe.sources], recipe.sources[0].columns)
         self._tokens = [TokenizedCaptions(source.tokenizer) for source in recipe.sources]
@@ -164,57 +163,48 @@ class Feed:
                 for source, tokens in zip(recipe.sources, self._tokens, strict=True)
             )
         )
-        if isinstance(recipe.schedule, Balanced):
-            return EpochRun(engine, work, self._assemble, partial(self._balanced, recipe.schedule, epoch, begin))
-        # Samples lost in a row that count as starvation; a finite lane is judged at its end.
-        most_lost = recipe.options.stall_samples or (_MOST_LOST if recipe.schedule.endless else sys.maxsize)
+        return EpochRun(engine, work, self._assemble, partial(self._planner, epoch, begin))
 
-        def plan(idle: Callable[[], None]) -> Planner:
-            return Planner(
-                recipe.schedule,
-                lambda lose: self._lanes(epoch, begin.lanes, lose, idle),
-                self.tally,
-                ahead=self._shares.ahead,
-                most_bytes=self._shares.raw,
-                chunk=self._chunk,
-                first=begin.batch,
-                last=recipe.schedule.num_batches if recipe.trains else None,
-                most_lost=most_lost,
-                idle=idle,
-            )
-
-        return EpochRun(engine, work, self._assemble, plan)
-
-    def _balanced(
-        self, schedule: Balanced, epoch: int, begin: EpochPosition, idle: Callable[[], None]
-    ) -> BalancedPlanner:
-        recipe = self.recipe
-
-        def lane(part: Part, lose: Callable[[FeedLoss, int], None]) -> Lane:
-            return Lane(
-                part.lane,
-                partial(schedule.lane_urls, epoch, part),
-                recipe.sources[part.source].catalog,
-                epoch=epoch,
-                seed=f"{recipe.seed} {part.source}",
-                shuffle=recipe.shuffle,
-                most_bytes=schedule.lane_bytes,
-                lose=lose,
-                idle=idle,
-                position=LanePosition(part.turn, part.first),
-            )
-
-        return BalancedPlanner(
-            schedule,
+    def _planner(self, epoch: int, begin: EpochPosition, idle: Callable[[], None]) -> Planner:
+        options, order = self.recipe.options, self.recipe.order
+        # Samples lost in a row that count as starvation. A stream that begins again is judged at the end of its round.
+        judged_later = not (order.endless or order.keeps_places)
+        return Planner(
+            order,
             epoch,
-            begin.samples,
-            lane,
+            begin,
+            partial(self._stream, epoch, idle),
             self.tally,
             ahead=self._shares.ahead,
             most_bytes=self._shares.raw,
             chunk=self._chunk,
-            most_lost=recipe.options.stall_samples or _MOST_LOST,
+            most_lost=options.stall_samples or (sys.maxsize if judged_later else _MOST_LOST),
             idle=idle,
+        )
+
+    def _stream(
+        self,
+        epoch: int,
+        idle: Callable[[], None],
+        key: StreamKey,
+        position: StreamPosition,
+        lose: Callable[[FeedLoss, int], None],
+    ) -> Stream:
+        recipe, order = self.recipe, self.recipe.order
+        # Where samples keep their places, a stream is the same on all ranks.
+        owner = key.source if order.keeps_places else recipe.place.rank
+        return Stream(
+            key,
+            partial(order.shards_of, epoch, key),
+            recipe.sources[key.source].catalog,
+            epoch=epoch,
+            seed=f"{recipe.seed} {owner}",
+            shuffle=recipe.shuffle,
+            most_bytes=self.shuffle_bytes,
+            lose=lose,
+            idle=idle,
+            position=position,
+            draws=order.shards if order.endless else None,
         )
 
     def cpu(self) -> float:
@@ -233,34 +223,6 @@ class Feed:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-    def _lanes(
-        self,
-        epoch: int,
-        positions: Sequence[LanePosition],
-        lose: Callable[[FeedLoss, int], None],
-        idle: Callable[[], None],
-    ) -> list[Lane]:
-        recipe, lanes = self.recipe, list[Lane]()
-        with ExitStack() as stack:
-            for number in range(recipe.schedule.lanes):
-                lane = Lane(
-                    number,
-                    partial(recipe.schedule.urls, epoch, number),
-                    recipe.sources[0].catalog,
-                    epoch=epoch,
-                    seed=f"{recipe.seed} {recipe.place.rank}",
-                    shuffle=recipe.shuffle,
-                    most_bytes=self.shuffle_bytes,
-                    lose=lose,
-                    idle=idle,
-                    position=positions[number] if positions else LanePosition(),
-                    draws=recipe.schedule.shards if recipe.schedule.endless else None,
-                )
-                stack.callback(lane.close)
-                lanes.append(lane)
-            stack.pop_all()  # the planner closes them
-        return lanes
 
     def _ready_engine(self) -> Threads | Decoders:
         if self._engine is None or self._owner != os.getpid():  # threads do not survive a fork
@@ -302,7 +264,7 @@ class Feed:
                 made=values if self.recipe.known else values * _FLOAT,
                 decoders=self.decoders,
                 chunk=self._chunk,
-                lanes=self.recipe.schedule.lanes,
+                streams=self.recipe.order.streams,
             )
         except TooLittleMemory as error:
             more = command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
@@ -325,12 +287,14 @@ class Shares(NamedTuple):
     """
 
     decode: int
-    shuffle: int  # raw content in the shuffle buffer of a lane
+    shuffle: int  # raw content in the shuffle buffer of a stream
     raw: int  # raw content of samples that are being made
     ahead: int
 
 
-def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, lanes: int) -> Shares:
+def shares(
+    memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, streams: int
+) -> Shares:
     """Divide ``memory`` bytes; None selects a sensible amount, at most half of this machine's share.
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits for its batch.
@@ -355,4 +319,4 @@ def shares(memory: int | None, *, batch: int, sample: int, made: int, decoders: 
     left = memory - least
     ahead = min(wanted, decoders * chunk + left // 4 // max(made, 1))
     left -= max(0, ahead - decoders * chunk) * made + shuffle + raw
-    return Shares(_LEAST_DECODE + max(0, left), max(1 << 20, shuffle // max(1, lanes)), max(1 << 20, raw), ahead)
+    return Shares(_LEAST_DECODE + max(0, left), max(1 << 20, shuffle // max(1, streams)), max(1 << 20, raw), ahead)

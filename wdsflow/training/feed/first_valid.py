@@ -1,16 +1,20 @@
 """The first samples of an epoch that can be used."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from itertools import islice
+from typing import TypeAlias
 
-from wdsflow.training.sample_tasks import LaneTask
+from wdsflow.training.orders.order import StreamPosition
+from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 from wdsflow.training.workers.sample_work import MadeSample
 
-from .balanced import Balanced, Part
-from .batch_planner import Losses
-from .lanes import Lane
+from .losses import Losses
+from .stream import Stream
+
+# Opens a stream at a position, with the function that it calls with samples lost while listing, and with their round.
+OpenStream: TypeAlias = Callable[[StreamKey, StreamPosition, Callable[[FeedLoss, int], None]], Stream]
 
 
 class FirstValid:
@@ -22,57 +26,52 @@ class FirstValid:
     ``samples``: those found so far. ``exhausted``: there are no others.
 
     Args:
-        schedule: the order.
-        epoch: its number.
-        lane: opens the lane of a part, with the function that it calls with lost samples.
+        streams: all streams of the first round, in their order.
+        open_stream: opens one of them.
         losses: counts the samples that cannot be used. They are not of this rank, so it must have a count of its own.
     """
 
-    def __init__(
-        self,
-        schedule: Balanced,
-        epoch: int,
-        lane: Callable[[Part, Callable[[FeedLoss, int], None]], Lane],
-        losses: Losses,
-    ) -> None:
-        self.samples: list[tuple[LaneTask, MadeSample]] = []
+    def __init__(self, streams: Iterable[StreamKey], open_stream: OpenStream, losses: Losses) -> None:
+        self.samples: list[tuple[Task, MadeSample]] = []
         self.exhausted = False
-        self._in_progress = False
-        self._tasks = _all_tasks(schedule, epoch, lane)
+        self._in_progress: Sequence[Task] | None = None
+        self._tasks = _all_tasks(streams, open_stream)
         self._losses = losses
 
-    def draw(self, count: int) -> list[LaneTask]:
+    def draw(self, count: int) -> list[Task]:
         """Return the next tasks; none while others are in progress, or if there are no more."""
-        if self._in_progress:
+        if self._in_progress is not None:
             return []
         tasks = list(islice(self._tasks, count))
-        self._in_progress = bool(tasks)
         self.exhausted = not tasks
+        self._in_progress = tasks or None
         return tasks
 
-    def take(self, tasks: Sequence[LaneTask], results: Sequence[MadeSample | FeedLoss]) -> None:
+    def drew(self, tasks: Sequence[Task]) -> bool:
+        """Return whether these are the tasks in progress."""
+        return tasks is self._in_progress
+
+    def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
         """Take the results of the tasks that were drawn. Raises StarvedError if too many samples were lost in a row."""
-        self._in_progress = False
+        self._in_progress = None
         for task, result in zip(tasks, results, strict=True):
             if isinstance(result, FeedLoss):
                 self._losses.miss()
             else:
                 self._losses.in_a_row = 0
-                self.samples.append((task._replace(ref=task.ref.without_content()), result))
+                self.samples.append((task.without_content(), result))
 
     def close(self) -> None:
-        """Let the open lane stop reading ahead."""
+        """Let the open stream stop reading ahead."""
         self._tasks.close()
 
 
-def _all_tasks(
-    schedule: Balanced, epoch: int, open_lane: Callable[[Part, Callable[[FeedLoss, int], None]], Lane]
-) -> Generator[LaneTask, None, None]:
-    for part in schedule.first_pass(epoch):
-        with closing(open_lane(part, _uncounted)) as lane:
-            while (task := lane.next()) is not None:
-                yield task._replace(source=part.source)
+def _all_tasks(streams: Iterable[StreamKey], open_stream: OpenStream) -> Generator[Task, None, None]:
+    for key in streams:
+        with closing(open_stream(key, StreamPosition(), _uncounted)) as stream:
+            while (task := stream.next()) is not None:
+                yield task
 
 
-def _uncounted(loss: FeedLoss, turn: int) -> None:
+def _uncounted(loss: FeedLoss, round_: int) -> None:
     """Leave a lost sample to the rank that it belongs to."""

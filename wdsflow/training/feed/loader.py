@@ -12,22 +12,22 @@ from typing import Any
 import torch
 
 from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError, whole
+from wdsflow.training.orders.balanced import BalancedOrder
+from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
-from wdsflow.training.stalls.stall import LaneFacts, StallError, rank_name, stall_message
+from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoders import kill_decoders
 
-from .balanced import Balanced
-from .batch_planner import EpochPosition, StarvedError
 from .callers import check_caller, check_process
 from .epoch_batches import EpochBatches
 from .epoch_counter import EpochCounter
 from .epoch_run import EpochRun, Ready
 from .feed import Feed, FeedRecipe
 from .headspace import Headspace, measured
-from .lanes import LanePosition
+from .losses import StarvedError
 from .state import VERSION, OtherSubset, State, check_state, resume_fixes
 
 
@@ -45,9 +45,9 @@ class Loader(torch.utils.data.IterableDataset[Any]):
     """
 
     def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, object]) -> None:
-        schedule = recipe.schedule
-        self.num_batches, self.num_samples = schedule.num_batches, schedule.num_samples
-        self.batch_size = recipe.schedule.batch_size
+        order = recipe.order
+        self.num_batches, self.num_samples = order.num_batches, order.num_samples
+        self.batch_size = recipe.order.batch_size
         self.waited = 0.0
         self._recipe, self._identity = recipe, dict(identity)
         self._epochs = EpochCounter(epoch, advances=recipe.trains)
@@ -92,21 +92,21 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def __repr__(self) -> str:
         """Return what an epoch has, and how far this one is: ``given`` counts samples of all ranks."""
-        recipe, schedule, state = self._recipe, self._recipe.schedule, self.state_dict()
+        recipe, order, state = self._recipe, self._recipe.order, self.state_dict()
         whole_step = self.batch_size * recipe.place.world_size
         shuffle = self._identity["shuffle"]
         if not isinstance(shuffle, int):  # the buffers of OpenCLIP's loader
             shuffle = recipe.shuffle.samples if recipe.shuffle else 0
         facts: dict[str, object] = {
-            "samples": schedule.num_samples,
-            "shards": schedule.shards,
+            "samples": order.num_samples,
+            "shards": order.shards,
             "batch_size": self.batch_size,
             "batches": self.num_batches,
             **recipe.place._asdict(),
-            "schedule": schedule.name,
+            "schedule": order.name,
         }
-        if isinstance(schedule, Balanced) and len(schedule.sources) > 1:
-            facts["weights"] = [source.weight for source in schedule.sources]
+        if isinstance(order, BalancedOrder) and len(order.sources) > 1:
+            facts["weights"] = [source.weight for source in order.sources]
         facts |= {
             "shuffle": shuffle,
             "seed": recipe.seed,
@@ -151,10 +151,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
         loaded: State = {**state}  # type: ignore[typeddict-item]  # checked by its version
-        schedule = self._recipe.schedule
-        if isinstance(schedule, Balanced):
-            done = not schedule.next_size(int(loaded["samples"]))
-            schedule.lane_bytes = int(loaded["lane_bytes"])  # of another amount of memory
+        order = self._recipe.order
+        if isinstance(order, BalancedOrder):
+            done = not order.next_size(int(loaded["samples"]))
+            # Of another amount of memory, and so the order of samples.
+            self._feed.shuffle_bytes = int(loaded["lane_bytes"])
         else:
             done = int(loaded["batch"]) >= self.num_batches
             if (seed := loaded.get("base_seed")) is not None:
@@ -207,11 +208,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is requested
         if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds derive from it
             self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
-        self._recipe.schedule.base_seed = self._base_seed
+        self._recipe.order.base_seed = self._base_seed
         begin, state = EpochPosition(), self._resumed
         if state is not None and state["epoch"] == epoch:
-            lanes = [LanePosition(*lane) for lane in state.get("lanes", [])]
-            begin = EpochPosition(int(state.get("batch", 0)), lanes, int(state.get("samples", 0)))
+            streams = [StreamPosition(*position) for position in state.get("lanes", [])]
+            begin = EpochPosition(int(state.get("batch", 0)), streams, int(state.get("samples", 0)))
         try:
             self._run = self._feed.run = self._feed.start(epoch, begin)
         except FeedStopped as error:
@@ -249,8 +250,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def _end_epoch(self, epoch: int) -> None:
         """Take up the position of the other ranks, if they got a last batch for which this one had no sample."""
-        schedule, state = self._recipe.schedule, self._state
-        if isinstance(schedule, Balanced) and state is not None and (rest := schedule.next_size(state["samples"])):
+        order, state = self._recipe.order, self._state
+        if isinstance(order, BalancedOrder) and state is not None and (rest := order.next_size(state["samples"])):
             self._state = self._position(epoch, EpochPosition(samples=state["samples"] + rest))
             if self._epochs.give(last=True):
                 self._resumed = None
@@ -287,18 +288,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._progress.wait(waited, self.tally, self.waited)
 
     def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedError | None = None) -> StallError:
-        place, schedule = self._recipe.place, self._recipe.schedule
-        lane = starved.lane if starved is not None else run.planner.lane_in_turn if run.planner is not None else -1
-        facts = None
-        if lane >= 0:
-            urls = list(dict.fromkeys(islice(schedule.urls(self._running, lane), schedule.shards)))
-            count = schedule.shards if schedule.endless else len(urls)
-            usable = starved.usable if starved is not None else 0
-            passes = int(starved is not None and starved.in_a_row is None)
-            facts = LaneFacts(lane, count, urls[0] if urls else "", usable, self.batch_size, passes, schedule.lanes)
+        place = self._recipe.place
+        facts = self._facts_of_stream(run, starved)
         message = stall_message(
             tally=self.tally.copy(),
-            lane=facts,
+            worker=facts,
             waited=waited,
             lost_in_a_row=starved.in_a_row if starved is not None else None,
             rank=place.rank,
@@ -312,18 +306,38 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         )
         return StallError(message)
 
+    def _facts_of_stream(self, run: EpochRun, starved: StarvedError | None) -> WorkerFacts | None:
+        """Return the shards of the stream that has too few samples, or that the next batch comes from; None if several."""
+        if starved is not None:
+            stream, usable = starved.stream, starved.usable
+        else:
+            stream, usable = None if run.planner is None else run.planner.awaited, 0
+        if stream is None:
+            return None
+        order = self._recipe.order
+        shards = list(dict.fromkeys(islice(order.shards_of(self._running, stream), order.shards)))
+        return WorkerFacts(
+            number=stream.number,
+            shards=order.shards if order.endless else len(shards),
+            shard=shards[0] if shards else "",
+            usable=usable,
+            batch_size=self.batch_size,
+            passes=int(starved is not None and starved.in_a_row is None),
+            workers=order.streams,
+        )
+
     def _position(self, epoch: int, after: EpochPosition) -> State:
         state: State = {"version": VERSION, "epoch": epoch, "identity": dict(self._identity)}
-        if isinstance(self._recipe.schedule, Balanced):
+        if isinstance(self._recipe.order, BalancedOrder):
             # After the last batch nothing is left, also for smaller batches or other ranks.
-            schedule = self._recipe.schedule
-            done = after.samples and not schedule.next_size(after.samples)
-            samples = schedule.length if done else after.samples
-            return {**state, "samples": samples, "lane_bytes": schedule.lane_bytes}
+            order = self._recipe.order
+            done = after.samples and not order.next_size(after.samples)
+            samples = order.length if done else after.samples
+            return {**state, "samples": samples, "lane_bytes": self._feed.shuffle_bytes}
         return {
             **state,
             "batch": after.batch,
-            "lanes": [list(position) for position in after.lanes],
+            "lanes": [list(position) for position in after.streams],
             "base_seed": self._base_seed,
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,

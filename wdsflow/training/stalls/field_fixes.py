@@ -17,7 +17,7 @@ from wdsflow.training.caption_sources import Captions, parse_captions
 from wdsflow.training.columns import IMAGE, TEXT, parse_fields
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import launcher_words, rank_and_world
-from wdsflow.training.sample_tasks import LaneTask, Reading
+from wdsflow.training.sample_tasks import Reading, Task
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
@@ -208,14 +208,14 @@ class BusyWith(NamedTuple):
     """A decoder that has been at one sample for some time."""
 
     who: str  # "decoder 1 (process 4242)"
-    tasks: Sequence[LaneTask]  # one; several if unknown which; none between two
+    tasks: Sequence[Task]  # one; several if unknown which; none between two
     seconds: float
     stack: Sequence[str] = ()  # function names, innermost first
     stopped: bool = False  # by a signal
     tokens: bool = False  # it is in the tokenizer
 
 
-def at(tasks: Sequence[LaneTask], *, tokens: bool = False) -> str:
+def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:
     """Return the names of samples and their shards."""
     parts = []
     for shard, group in groupby(tasks[:_MOST], lambda task: task.ref.shard):
@@ -226,7 +226,7 @@ def at(tasks: Sequence[LaneTask], *, tokens: bool = False) -> str:
     return f"{'the tokens of ' if tokens else ''}{one} {', '.join(parts)}{more}"
 
 
-def without(task: LaneTask) -> Iterator[str]:
+def without(task: Task) -> Iterator[str]:
     """Yield the command that writes a shard without one sample."""
     key, shard = task.ref.key, task.ref.shard
     if key.isprintable():

@@ -59,22 +59,22 @@ class StallError(FeedStopped):
     """Raised on all ranks when training waits for batches that never come. The message has the reason and fixes."""
 
 
-class LaneFacts(NamedTuple):
+class WorkerFacts(NamedTuple):
     """The shards of one worker of one rank, and their usable samples."""
 
-    lane: int  # the worker's number
+    number: int
     shards: int
     shard: str  # url of one of them, "" if it has none
     usable: int  # samples of the last whole pass over them
     batch_size: int
     passes: int  # whole passes so far
-    lanes: int = 1  # workers of this rank
+    workers: int = 1  # workers of this rank
 
 
 def stall_message(
     *,
     tally: LossTally,
-    lane: LaneFacts | None = None,
+    worker: WorkerFacts | None = None,
     waited: float | None = None,
     lost_in_a_row: int | None = None,
     rank: int = 0,
@@ -91,7 +91,7 @@ def stall_message(
 
     Args:
         tally: counts of this rank's samples.
-        lane: the worker without samples, if one is to blame.
+        worker: the worker without samples, if one is to blame.
         waited: seconds without a batch.
         lost_in_a_row: samples lost since the last good one, if that ended the wait.
         rank: of this process.
@@ -103,8 +103,8 @@ def stall_message(
         what: what happened, if training did not wait for a batch.
     """
     tally = tally.copy()  # another thread writes it
-    who = rank_name(rank, world_size) + (f", worker {lane.lane}" if lane is not None else "")
-    happened = f"{what}." if what else _what(lane, waited, lost_in_a_row)
+    who = rank_name(rank, world_size) + (f", worker {worker.number}" if worker is not None else "")
+    happened = f"{what}." if what else _what(worker, waited, lost_in_a_row)
     lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally))]
     options = options or FeedOptions()
     if busy or reading:
@@ -113,7 +113,7 @@ def stall_message(
     else:
         names = _names_in_json(tally, options)
         lines += [f"{_capitalised(names.wrong)}."] if names.wrong else []
-        fixes = list(_fixes(tally, lane, options, data, names, waited=waited))
+        fixes = list(_fixes(tally, worker, options, data, names, waited=waited))
     return "\n".join([*lines, "To fix it:", *(f"  {fix}" for fix in dict.fromkeys(fixes))])
 
 
@@ -122,23 +122,23 @@ def rank_name(rank: int, world_size: int) -> str:
     return f"rank {rank}" + (f" of {world_size}" if world_size > 1 else "")
 
 
-def _starves(lane: LaneFacts | None) -> bool:
-    return lane is not None and (not lane.shards or (lane.passes > 0 and lane.usable < lane.batch_size))
+def _starves(worker: WorkerFacts | None) -> bool:
+    return worker is not None and (not worker.shards or (worker.passes > 0 and worker.usable < worker.batch_size))
 
 
-def _what(lane: LaneFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
+def _what(worker: WorkerFacts | None, waited: float | None, lost_in_a_row: int | None) -> str:
     parts = []
     if waited is not None:
         parts.append(f"no batch for {waited:,.0f} s")
     if lost_in_a_row is not None:
         parts.append(f"{how_many(lost_in_a_row, 'sample')} lost in a row")
-    if lane is not None and not lane.shards:
+    if worker is not None and not worker.shards:
         parts.append("this worker has no shard to read: the set has fewer shards than workers")
-    elif lane is not None and _starves(lane):
-        shards = "its only shard" if lane.shards == 1 else f"its {lane.shards:,} shards"
-        usable = how_many(lane.usable, "usable sample")
-        parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {lane.batch_size:,}")
-    ever = ". OpenCLIP's own loader would hang" if _starves(lane) else ""
+    elif worker is not None and _starves(worker):
+        shards = "its only shard" if worker.shards == 1 else f"its {worker.shards:,} shards"
+        usable = how_many(worker.usable, "usable sample")
+        parts.append(f"a whole pass over {shards} gave {usable}, a batch needs {worker.batch_size:,}")
+    ever = ". OpenCLIP's own loader would hang" if _starves(worker) else ""
     return f"{'; '.join(parts) or 'no batch comes'}{ever}."
 
 
@@ -217,7 +217,7 @@ def _capitalised(text: str) -> str:
 
 def _fixes(
     tally: LossTally,
-    lane: LaneFacts | None,
+    worker: WorkerFacts | None,
     options: FeedOptions,
     data: str,
     json: _NamesInJson,
@@ -232,18 +232,18 @@ def _fixes(
         yield from image_fixes(options, names)
     missing = MISSING in slugs or any(item.what == MISSING for item in tally.damage.values())
     lost = [item for item in tally.damage.values() if item.what in {MISSING, UNREADABLE} or item.shard.is_pipe]
-    if lane is not None and _starves(lane) and not (much and not tally.kept) and not (lost and not lane.usable):
-        yield from _lane_fixes(lane, options)
+    if worker is not None and _starves(worker) and not (much and not tally.kept) and not (lost and not worker.usable):
+        yield from _worker_fixes(worker, options)
     if missing:
         yield f"bring the missing shards back, or leave them out of {argument(options, 'train_data')}"
     yield from _damage_fixes(list(tally.damage.values()))
-    if waited is not None and not much and not _starves(lane):
+    if waited is not None and not much and not _starves(worker):
         yield from _longer(options)
     if json.wrong:
         # validate judges captions in txt: its report would say that such shards train.
         yield f"to see the json of a sample: {inspect(json.shard)}"
         return
-    shard = next((reason.first.shard for reason in much), "") or (lane.shard if lane else "")
+    shard = next((reason.first.shard for reason in much), "") or (worker.shard if worker else "")
     urls = data if data and (missing or not shard) else shard
     if urls:
         yield f"full report, with fixes: wdsflow validate {quote(urls)}{' --allow-pipe' if urls.startswith('pipe:') else ''}"
@@ -281,9 +281,11 @@ def _caption_fixes(names: Sequence[str], json: _NamesInJson, options: FeedOption
         yield f"captions may be in {json.member}; to see the name: {inspect(json.shard)}"
 
 
-def _lane_fixes(lane: LaneFacts, options: FeedOptions) -> Iterator[str]:
+def _worker_fixes(worker: WorkerFacts, options: FeedOptions) -> Iterator[str]:
     if options.schedule != "balanced":
         yield f"one share for all workers: {command(options, schedule='balanced')}"
-    fewer = [f"fewer workers than {lane.lanes} ({argument(options, 'workers')})"] if lane.lanes > 1 else []
-    smaller = [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{lane.usable}"] if lane.usable else []
+    fewer = [f"fewer workers than {worker.workers} ({argument(options, 'workers')})"] if worker.workers > 1 else []
+    smaller = (
+        [f"{argument(options, 'batch_size')}{' ' if options.argv else ' = '}{worker.usable}"] if worker.usable else []
+    )
     yield f"or of OpenCLIP's own arguments: {' or '.join(fewer + smaller)}" if fewer or smaller else "more shards"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import psutil
 
-from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
@@ -21,24 +21,24 @@ from .decoder_deaths import others_frames
 from .sample_work import MadeSample, MixedWork
 
 Results = list[MadeSample | FeedLoss]
-Result = tuple[Chunk, Results]
+Result = tuple[Sequence[Task], Results]
 _PATIENCE = 2.0  # seconds that threads have to end when Python does
 _LOOK = 0.2  # seconds without an answer, after which an empty result is yielded
-_NOTHING: Result = (Chunk(-1, ()), [])
+_NOTHING: Result = ((), [])
 
 
 class Pending(NamedTuple):
     """A chunk that was given to a worker, and its future results."""
 
-    chunk: Chunk
+    chunk: Sequence[Task]
     results: Future[Results]
 
 
 def in_order(
-    chunks: Iterator[Chunk],
+    chunks: Iterator[Sequence[Task]],
     pending: deque[Pending],
     ahead: int,
-    send: Callable[[Chunk], Pending],
+    send: Callable[[Sequence[Task]], Pending],
     hear: Callable[[float], bool],
 ) -> Iterator[Result]:
     """Yield results in the order of their chunks, and periodically an empty one while none is ready.
@@ -47,11 +47,11 @@ def in_order(
     so many seconds for an answer, and returns whether there was one.
     """
     for chunk in chunks:
-        if chunk.tasks:
+        if chunk:
             pending.append(send(chunk))
         elif not pending:
             yield _NOTHING
-        while pending and (len(pending) >= ahead or not chunk.tasks) and not pending[0].results.done():
+        while pending and (len(pending) >= ahead or not chunk) and not pending[0].results.done():
             if not hear(_LOOK):
                 yield _NOTHING
         if pending:
@@ -86,11 +86,11 @@ class Threads:
             thread.start()
         atexit.register(self._end)
 
-    def map(self, work: MixedWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: MixedWork, chunks: Iterator[Sequence[Task]]) -> Iterator[Result]:
         """Yield each chunk with its results, and empty results; raises an error of the work at the chunk's turn."""
         pending: deque[Pending] = deque()
 
-        def send(chunk: Chunk) -> Pending:
+        def send(chunk: Sequence[Task]) -> Pending:
             sent = Pending(chunk, Future())
             self._jobs.put((sent, work))
             return sent
@@ -143,11 +143,11 @@ class Threads:
             if not results.set_running_or_notify_cancel():
                 continue
 
-            def note(task: int, tasks: Sequence[LaneTask] = chunk.tasks) -> None:
+            def note(task: int, tasks: Sequence[Task] = chunk) -> None:
                 self._at[me] = _At(number, tasks, task, time.monotonic())
 
             try:
-                results.set_result(work(chunk.tasks, note))
+                results.set_result(work(chunk, note))
             except BaseException as error:  # noqa: BLE001 - raised where results are taken
                 results.set_exception(error)
             finally:
@@ -157,6 +157,6 @@ class Threads:
 
 class _At(NamedTuple):
     number: int
-    tasks: Sequence[LaneTask]
+    tasks: Sequence[Task]
     task: int
     since: float

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from wdsflow.training.feed_options import SampleError
-from wdsflow.training.sample_tasks import LaneTask
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
 from .decoder_deaths import Whereabouts
@@ -26,7 +26,7 @@ _PARENT = 2.0  # seconds between two checks that the parent is alive
 class DecodeOrder(NamedTuple):
     """A chunk to be decoded."""
 
-    tasks: Sequence[LaneTask]
+    tasks: Sequence[Task]
     slots: Sequence[int]  # for each task; -1 if none was free
 
 

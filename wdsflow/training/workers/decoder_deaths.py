@@ -16,7 +16,7 @@ from wdsflow.memory.sizes import format_size, nameless_file
 from wdsflow.memory.usage import host_memory
 from wdsflow.stages import tokenize
 from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.sample_tasks import LaneTask
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import argument, at, command, processes_named, resumed, without
 
 from .slots import more_shared, shared_memory_state
@@ -102,7 +102,7 @@ class Death(NamedTuple):
 
     who: str  # "decoder 1 (process 4242)"
     code: int | None  # its exit status, negative for a signal
-    tasks: Sequence[LaneTask]  # it was at one of these
+    tasks: Sequence[Task]  # it was at one of these
     tokens: bool  # all images of them were done
     processes: int  # in all
     known: bool  # they run one of OpenCLIP's transforms, and --decoders is their number

@@ -24,7 +24,7 @@ import psutil
 
 from wdsflow.engines.retries import DECODER_BEGINS
 from wdsflow.training.feed_options import DecoderError, FeedOptions, SampleError
-from wdsflow.training.sample_tasks import Chunk, LaneTask
+from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import say
 
@@ -57,7 +57,7 @@ class Decoders:
         self._slots: Slots | None = None
         self._team: _Team | None = None
 
-    def map(self, work: MixedWork, chunks: Iterator[Chunk]) -> Iterator[Result]:
+    def map(self, work: MixedWork, chunks: Iterator[Sequence[Task]]) -> Iterator[Result]:
         """Yield each chunk with its results, and empty results; raises an error of the work at the chunk's turn.
 
         Raises SampleError if the transform cannot be sent to a process that is not forked, DecoderError if no more
@@ -89,7 +89,7 @@ class Decoders:
 class _Team(Iterator[Result]):
     """The processes of one epoch, and their results. ``close`` ends them, even before the first result."""
 
-    def __init__(self, plan: Decoders, work: MixedWork, slots: Slots, chunks: Iterator[Chunk]) -> None:
+    def __init__(self, plan: Decoders, work: MixedWork, slots: Slots, chunks: Iterator[Sequence[Task]]) -> None:
         self._plan, self._work, self._slots = plan, work, slots
         self._team: list[DecoderProcess] = []
         self._cpu_of_ended = 0.0  # seconds
@@ -120,10 +120,10 @@ class _Team(Iterator[Result]):
             message = not_started_message(number, error, self._plan.options, known=self._plan.known)
             raise DecoderError(message) from error
 
-    def _send(self, chunk: Chunk) -> Pending:
+    def _send(self, chunk: Sequence[Task]) -> Pending:
         """Give a chunk to the process with the shortest queue, or to the next in turn."""
         pending = Pending(chunk, Future())
-        order = DecodeOrder(chunk.tasks, self._slots.take(len(chunk.tasks)))
+        order = DecodeOrder(chunk, self._slots.take(len(chunk)))
         if self._plan.known:
             process = min(self._team, key=lambda each: len(each.sent))
         else:
@@ -321,7 +321,7 @@ class DecoderProcess:
             if self._owner == os.getpid():
                 self.process.kill()
 
-    def _began(self) -> tuple[AtTask | None, Sequence[LaneTask], bool]:
+    def _began(self) -> tuple[AtTask | None, Sequence[Task], bool]:
         """Return its position, if known, the tasks that it may be at, and whether it is in the tokenizer."""
         orders = [order for _, order in self.sent.copy()]
         if self._where is None:

@@ -22,7 +22,7 @@ from wdsflow.training.caption_sources import TokenizedCaptions
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
-from wdsflow.training.sample_tasks import Blob, LaneTask, SampleRef
+from wdsflow.training.sample_tasks import Blob, SampleRef, Task
 from wdsflow.training.stalls.field_fixes import at, without
 from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE, FeedLoss
 
@@ -97,7 +97,7 @@ class SampleWork:
         # Open files and a budget of threads stay in their process.
         return SampleWork, (self.images, self.columns, self.tokens, self.largest, self.processes)
 
-    def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
+    def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk. Raises SampleError.
 
         ``note`` is called with the number of each task before it is begun, and with the number of tasks before the
@@ -123,7 +123,7 @@ class SampleWork:
                 found[number] = found[number]._replace(text=row)  # type: ignore[call-arg]  # a made sample
         return found
 
-    def _make(self, task: LaneTask) -> tuple[object, str, tuple[object, ...]] | FeedLoss:
+    def _make(self, task: Task) -> tuple[object, str, tuple[object, ...]] | FeedLoss:
         ref, stage, columns = task.ref, "read", self.columns
         try:
             image, members = self._read(ref)
@@ -180,7 +180,7 @@ class SampleWork:
         captions = self.columns.captions
         return LARGEST if captions is not None and blob.name in captions.members else self.largest
 
-    def _rows(self, tasks: Sequence[LaneTask], texts: list[str], made: list[int]) -> list[object]:
+    def _rows(self, tasks: Sequence[Task], texts: list[str], made: list[int]) -> list[object]:
         try:
             return self.tokens(texts)
         except TokenizerError as error:
@@ -192,7 +192,7 @@ class SampleWork:
             what = "the tokenizer" if of else "the tokenizer, for several captions at once,"
             raise self._failed(what, [tasks[index] for index in of[:1] or made], cause) from cause
 
-    def _failed(self, what: str, tasks: Sequence[LaneTask], error: BaseException) -> SampleError:
+    def _failed(self, what: str, tasks: Sequence[Task], error: BaseException) -> SampleError:
         """Return the failure of the user's code, its location, and how to train without the sample."""
         cause = error.__cause__ if isinstance(error, TransformError) else error
         reason = f"{error}" if isinstance(error, TransformError) else f"it raised {type(error).__name__}: {error}"
@@ -219,10 +219,10 @@ class MixedWork:
         """The open shards, of all sources."""
         return self.works[0].files
 
-    def __call__(self, tasks: Sequence[LaneTask], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
+    def __call__(self, tasks: Sequence[Task], note: Callable[[int], None]) -> list[MadeSample | FeedLoss]:
         """Make the samples of a chunk, as ``SampleWork`` does."""
         found: list[MadeSample | FeedLoss] = []
-        for source, group in groupby(tasks, lambda task: task.source):
+        for source, group in groupby(tasks, lambda task: task.stream.source):
             some, begun = list(group), len(found)
 
             def noted(number: int, begun: int = begun, count: int = len(some)) -> None:

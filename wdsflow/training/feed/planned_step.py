@@ -1,0 +1,100 @@
+"""A step that is being made, and the streams that its samples come from."""
+
+from collections import deque
+
+from wdsflow.training.orders.order import Step, StreamPosition
+from wdsflow.training.sample_tasks import Task
+from wdsflow.training.workers.sample_work import MadeSample
+
+from .stream import Stream
+
+Result = tuple[Task, MadeSample]
+
+
+class PlannedStep:
+    """A step, with the results of its runs as they come.
+
+    ``lacking``: results that are still to come; it is complete when none is. ``lost``: samples that kept their places.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.size = self.lacking = step.size
+        self.lost = 0
+        self.runs = [PlannedRun(self, run.samples) for run in step.runs]
+
+    def results(self) -> list[Result | None]:
+        """Return the results so far in the order of the batch; None for a lost sample that keeps its place."""
+        if len(self.runs) == 1:
+            return self.runs[0].results
+        return [result for run in self.runs for result in run.results]
+
+    def valid(self) -> list[Result]:
+        """Return the samples so far."""
+        return [result for result in self.results() if result is not None]
+
+
+class PlannedRun:
+    """The results of one run of a step."""
+
+    def __init__(self, of: PlannedStep, samples: int) -> None:
+        self.of, self.expected = of, samples
+        self.results: list[Result | None] = []
+
+    @property
+    def lacking(self) -> int:
+        """Results that are still to come."""
+        return self.expected - len(self.results)
+
+    def add(self, result: Result | None) -> None:
+        """Add the next result."""
+        self.results.append(result)
+        self.of.lacking -= 1
+        if result is None:
+            self.of.lost += 1
+
+    def end(self) -> None:
+        """Expect no more results."""
+        self.of.lacking -= self.lacking
+        self.expected = len(self.results)
+
+    def clear(self) -> int:
+        """Drop the results so far; return how many they were."""
+        dropped = len(self.results)
+        self.results.clear()
+        self.of.lacking += dropped
+        return dropped
+
+
+class StreamInUse:
+    """A stream, and where its results go.
+
+    ``runs``: those that lack results of it, in the order of batches. ``in_progress``: tasks without results.
+    ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``: its position after the last
+    sample that is in a batch.
+
+    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, and whether it
+    is ``whole``, read from its beginning, rather than from the position of a loaded state.
+    """
+
+    def __init__(self, stream: Stream, position: StreamPosition) -> None:
+        self.stream = stream
+        self.runs: deque[PlannedRun] = deque()
+        self.in_progress = 0
+        self.ended = self.closed = False
+        self.given = position
+        self.round = position.round
+        self.usable = 0
+        self.whole = position.number == 0
+
+    def add(self, result: Result | None) -> None:
+        """Add the next result to the first run that lacks one."""
+        run = self.runs[0]
+        run.add(result)
+        if not run.lacking:
+            self.runs.popleft()
+
+    def close(self) -> None:
+        """Let it stop reading ahead."""
+        self.stream.close()
+        self.closed = True

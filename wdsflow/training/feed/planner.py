@@ -1,0 +1,380 @@
+"""Carries out an order: which samples are made next, and which batch each of them belongs to."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
+from typing import NamedTuple
+
+from wdsflow.training.orders.order import EpochPosition, Order, Run, Step, StreamPosition
+from wdsflow.training.sample_tasks import StreamKey, Task
+from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
+from wdsflow.training.workers.sample_work import MadeSample
+
+from .first_valid import FirstValid, OpenStream
+from .losses import Losses, StarvedError
+from .planned_step import PlannedRun, PlannedStep, Result, StreamInUse
+from .stream import Stream
+
+# Samples that are planned together.
+_AT_ONCE = 1000
+
+
+class BatchSamples(NamedTuple):
+    """The samples of one batch, and the position after it."""
+
+    number: int  # in its epoch
+    samples: list[MadeSample]
+    tasks: list[Task]  # of the samples
+    after: EpochPosition
+
+
+class Planner:
+    """Hands out chunks of tasks in the order in which batches need them, and puts batches together from the results.
+
+    Used by one thread. What is in a batch depends only on the order and on the results, never on timing: results come in
+    the order of their tasks.
+
+    Where lost samples keep their places, the first sample of the next batch that has one fills the place, and is noted as
+    repeated: within a batch no sample is there twice, which losses that compare the samples of a batch would take for a
+    pair of different ones. At the end of the epoch another sample of the same batch fills it, and if there is none, the
+    first valid ones of the epoch. So what fills a place does not depend on where a run was resumed.
+
+    Args:
+        order: the batches of each epoch.
+        epoch: its number.
+        begin: the position in it.
+        open_stream: opens a stream of the order.
+        tally: counts samples.
+        ahead: samples beyond the next batch that may be made.
+        most_bytes: limit of raw content held by samples in progress.
+        chunk: samples of a chunk.
+        most_lost: samples lost in a row that count as starvation.
+        idle: called periodically if listing takes long; may raise.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        epoch: int,
+        begin: EpochPosition,
+        open_stream: OpenStream,
+        tally: LossTally,
+        *,
+        ahead: int,
+        most_bytes: int,
+        chunk: int,
+        most_lost: int,
+        idle: Callable[[], None],
+    ) -> None:
+        self._order, self._epoch, self._open_stream, self._tally = order, epoch, open_stream, tally
+        self._ahead, self._most_bytes, self._chunk = ahead, most_bytes, chunk
+        self._losses = Losses(tally, most_lost, idle)
+        self._first_valid = FirstValid(order.first_round(epoch), open_stream, Losses(tally, most_lost, idle))
+        # Samples of it that the next batch waits for.
+        self._first_needed = 0
+        self._next_number = order.batches_before(begin)
+        self._steps = order.steps(epoch, begin)
+        self._all_planned = False
+        self._planned: deque[PlannedStep] = deque()
+        self._planned_samples = 0
+        # What is drawn next: runs of planned steps, and without one, what fills an earlier run.
+        self._to_draw: deque[tuple[Run, PlannedRun | None]] = deque()
+        self._streams: dict[StreamKey, StreamInUse] = {}
+        # Drawn, not lost, and not in a batch yet.
+        self._drawn = 0
+        # Bytes of raw content of samples in progress.
+        self._held = 0
+        try:
+            if not order.keeps_places:
+                self._open_all(begin.streams)
+            self._plan()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let all streams stop reading ahead."""
+        for used in self._streams.values():
+            used.close()
+        self._first_valid.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all batches of the epoch have been given."""
+        return not self._planned
+
+    @property
+    def awaited(self) -> StreamKey | None:
+        """The stream that the next batch comes from; None if it comes from several. Thread-safe."""
+        if self._order.keeps_places:
+            return None
+        for planned in self._planned.copy():
+            return planned.step.runs[0].stream
+        return None
+
+    def chunks(self) -> Iterator[Sequence[Task]]:
+        """Yield the next chunks; an empty one if enough samples are in progress."""
+        while not self.finished:
+            yield self._draw() or self._search()
+
+    def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
+        """Take the results of a chunk. Raises StarvedError if a stream cannot fill a batch, or if too many are lost."""
+        if self._first_valid.drew(tasks):
+            self._first_valid.take(tasks, results)
+            return
+        for task, result in zip(tasks, results, strict=True):
+            self._held -= task.ref.held
+            used = self._streams[task.stream]
+            used.in_progress -= 1
+            while task.round > used.round:
+                self._end_round(used)
+            if isinstance(result, FeedLoss):
+                self._lose(used, task, result)
+            else:
+                self._losses.in_a_row = 0
+                used.usable += 1
+                used.add((task.without_content(), result))
+            if not used.in_progress:
+                self._settle(used)
+
+    def next_batch(self) -> BatchSamples | None:
+        """Return the next batch if it is complete. Raises StarvedError if it never will be."""
+        while self._planned:
+            first = self._planned[0]
+            if first.lacking:
+                return None
+            results = self._filled(first) if self._order.keeps_places else self._whole(first)
+            if results is None:
+                return None
+            self._planned.popleft()
+            self._planned_samples -= first.size
+            self._plan()
+            # A stream that has stopped may have no sample left for its batch.
+            if results:
+                return self._give(first, results)
+        return None
+
+    def _give(self, planned: PlannedStep, results: Sequence[Result]) -> BatchSamples:
+        """Return a batch of these results, and count them."""
+        tasks = [task for task, _ in results]
+        own = len(results) - planned.lost
+        # The stream of a strict order begins again to fill its batches.
+        again = sum(task.round > task.stream.round for task in tasks)
+        repeated = own if planned.step.repeated else again
+        self._drawn -= own
+        self._tally.kept += own - repeated
+        if planned.lost + repeated:
+            self._tally.noted[REPEATED] += planned.lost + repeated
+        streams: list[StreamPosition] = []
+        if not self._order.keeps_places:
+            last = tasks[-1]
+            self._streams[last.stream].given = StreamPosition(last.round, last.number + 1)
+            streams = [used.given for used in self._streams.values()]
+        number = self._next_number
+        self._next_number += 1
+        after = EpochPosition(number + 1, streams, planned.step.stop)
+        return BatchSamples(number, [made for _, made in results], tasks, after)
+
+    # Planning
+
+    def _open_all(self, positions: Sequence[StreamPosition]) -> None:
+        """Open all streams: they last for the whole epoch."""
+        for number, key in enumerate(self._order.first_round(self._epoch)):
+            position = positions[number] if positions else StreamPosition()
+            self._streams[key] = StreamInUse(self._open_stream(key, position, self._losses.lose), position)
+
+    def _plan(self) -> None:
+        """Plan steps until enough samples are planned, and the next ones to draw are known."""
+        while (
+            not self._planned
+            or not self._to_draw
+            or self._planned_samples < min(_AT_ONCE, self._planned[0].size + self._ahead)
+        ):
+            step = self._next_step()
+            if step is None:
+                self._all_planned = True
+                return
+            planned = PlannedStep(step)
+            self._planned.append(planned)
+            self._planned_samples += planned.size
+            self._to_draw.extend(zip(step.runs, planned.runs, strict=True))
+
+    def _next_step(self) -> Step | None:
+        """Return the next step, unless the streams that the epoch needs have ended."""
+        if self._order.keeps_places:
+            return next(self._steps, None)
+        ended = {key for key, used in self._streams.items() if used.ended}
+        # A stream that ends instead of beginning again is an error, once its batch is the next.
+        if len(ended) == len(self._streams) or (ended and self._order.at_end == "restart"):
+            return None
+        for step in self._steps:
+            if step.runs[0].stream not in ended:
+                return step
+        return None
+
+    # Drawing
+
+    def _draw(self) -> list[Task]:
+        """Draw the next samples, unless enough of them are in progress."""
+        tasks: list[Task] = []
+        count = min(self._chunk, self._planned[0].size + self._ahead - self._drawn)
+        while len(tasks) < count and self._held < self._most_bytes:
+            if not self._to_draw:
+                self._plan()
+            if not self._to_draw:
+                break
+            self._draw_run(tasks, count - len(tasks))
+        return tasks
+
+    def _draw_run(self, tasks: list[Task], most: int) -> None:
+        """Draw samples of the next run, at most so many."""
+        run, planned = self._to_draw.popleft()
+        used = self._streams.get(run.stream) or self._opened(run)
+        if planned is not None:
+            used.runs.append(planned)
+        if run.first is not None:
+            # Other ranks take those before.
+            used.stream.skip_to(run.first)
+        drawn = 0
+        while drawn < min(run.samples, most) and self._held < self._most_bytes:
+            task = self._next_task(used.stream)
+            if task is None:
+                used.ended = True
+                break
+            tasks.append(task)
+            drawn += 1
+            self._held += task.ref.held
+        self._drawn += drawn
+        used.in_progress += drawn
+        if drawn < run.samples and not used.ended:
+            self._to_draw.appendleft((run.after(drawn), None))
+            return
+        if run.ends:
+            # There is none: it counts what is lost after the last sample.
+            used.stream.next()
+            used.close()
+        if not used.in_progress:
+            self._settle(used)
+
+    def _opened(self, run: Run) -> StreamInUse:
+        """Open the stream of a run at its first sample, and close those that are no longer needed."""
+        key = run.stream
+        passed = [
+            used for other, used in self._streams.items() if other.source == key.source and other.round < key.round
+        ]
+        if passed:
+            needed = {waiting.stream for waiting, _ in self._to_draw}
+            for used in passed:
+                # Other ranks take its last samples.
+                if used.stream.key not in needed:
+                    used.close()
+                    if not used.in_progress:
+                        self._settle(used)
+        position = StreamPosition(key.round, run.first or 0)
+        used = self._streams[key] = StreamInUse(self._open_stream(key, position, self._losses.lose), position)
+        return used
+
+    def _next_task(self, stream: Stream) -> Task | None:
+        """Return the next task of a stream; None if it has ended."""
+        order = self._order
+        while (task := stream.next()) is None:
+            if order.at_end == "stop" or order.endless or not stream.drawn:
+                return None
+            stream.restart()
+        return task
+
+    def _draw_again(self, used: StreamInUse, count: int) -> None:
+        """Draw more samples of a stream, before all others: earlier batches wait for them."""
+        if count:
+            self._to_draw.appendleft((Run(used.stream.key, None, count), None))
+
+    def _search(self) -> list[Task]:
+        """Draw samples from the beginning of the epoch, if the next batch needs some."""
+        if len(self._first_valid.samples) >= self._first_needed:
+            return []
+        return self._first_valid.draw(self._chunk)
+
+    # Results
+
+    def _lose(self, used: StreamInUse, task: Task, loss: FeedLoss) -> None:
+        self._losses.lose(loss, task.round)
+        self._drawn -= 1
+        if self._order.keeps_places:
+            used.add(None)
+        else:
+            self._draw_again(used, 1)
+
+    def _end_round(self, used: StreamInUse) -> None:
+        """End a round of a stream whose results are complete: what it has for an incomplete batch is dropped."""
+        left_over = used.runs[0].clear() if used.runs else 0
+        self._drawn -= left_over
+        self._draw_again(used, left_over)
+        if left_over and not used.round:
+            self._tally.noted[LEFT_OVER] += left_over
+        if used.whole and used.usable < self._order.batch_size:
+            raise StarvedError(used.stream.key, used.usable)
+        used.round += 1
+        used.usable, used.whole = 0, True
+
+    def _settle(self, used: StreamInUse) -> None:
+        """Expect no more results of a stream without tasks in progress, if it has no more tasks."""
+        if used.ended:
+            while used.runs:
+                run = used.runs.popleft()
+                if self._order.keeps_places:
+                    self._miss(run)
+                else:
+                    run.end()
+        if used.closed:
+            del self._streams[used.stream.key]
+
+    def _miss(self, run: PlannedRun) -> None:
+        """Count the samples of a run that its shards do not have as lost."""
+        while run.lacking:
+            self._losses.miss()
+            run.add(None)
+
+    # Batches
+
+    def _whole(self, planned: PlannedStep) -> list[Result]:
+        """Return the samples of the next batch: fewer than planned, or none, if its stream has stopped."""
+        results = planned.valid()
+        if len(results) < planned.size and self._order.at_end == "restart":
+            key = planned.step.runs[0].stream
+            raise StarvedError(key, self._streams[key].usable)
+        return results
+
+    def _filled(self, planned: PlannedStep) -> list[Result] | None:
+        """Return the samples of the next batch, with others in the places of lost ones; None while these are not known."""
+        if not planned.lost:
+            return planned.valid()
+        others = self._others(planned)
+        if not others:
+            return None
+        fill = cycle(others)
+        return [next(fill) if result is None else result for result in planned.results()]
+
+    def _others(self, planned: PlannedStep) -> list[Result]:
+        """Return what fills the places of the lost samples of the next batch; none while that is not known.
+
+        Raises StarvedError if no sample of the epoch can be used.
+        """
+        lost = planned.lost
+        for later in islice(self._planned, 1, None):
+            following = later.valid()[:lost]
+            if len(following) == lost or (following and not later.lacking):
+                return following
+            if later.lacking:
+                return []
+        if not self._all_planned:
+            self._plan()
+            return []
+        if valid := planned.valid():
+            return valid
+        self._first_needed = lost
+        first = self._first_valid
+        if len(first.samples) < lost and not first.exhausted:
+            return []
+        if not first.samples:
+            raise StarvedError(None, 0, self._losses.in_a_row)
+        return first.samples[:lost]

@@ -1,0 +1,1 @@
+"""Orders: which samples come when, from which streams. They are data: no shard is opened here."""

@@ -1,0 +1,130 @@
+"""OpenCLIP's orders: a stream for each worker of its DataLoader, which reads the same shards and fills its own batches.
+
+Batches come from the streams in turn.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+
+from wdsflow.readers.open_clip.versions import Buffers, epoch_length, epoch_order, resampled, worker_seed, worker_share
+from wdsflow.shards.shard import Shard
+from wdsflow.text.words import how_many
+from wdsflow.training.ranks import RankPlace
+from wdsflow.training.sample_tasks import StreamKey
+
+from .order import EpochPosition, Order, Run, Step
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The length of an epoch of training, in OpenCLIP's terms."""
+
+    place: RankPlace
+    workers: int  # of this rank; 0 is one stream
+    batch_size: int  # of one rank
+    samples: float  # of all ranks, an epoch
+    seed: int
+    floor: bool = False  # round the number of batches down
+    buffers: Buffers = field(default_factory=Buffers)
+
+
+class WorkerOrder(Order):
+    """A batch of each worker in turn."""
+
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+        """Yield a full batch of each stream in turn, without end."""
+        for batch in count(position.batch):
+            stream = StreamKey(source=0, round=0, number=batch % self.streams)
+            yield Step([Run(stream, None, self.batch_size)])
+
+    def first_round(self, epoch: int) -> Iterator[StreamKey]:
+        """Yield the stream of each worker."""
+        for number in range(self.streams):
+            yield StreamKey(source=0, round=0, number=number)
+
+
+class EvaluationOrder(WorkerOrder):
+    """Each shard once, as given, dealt to the streams in turn: how OpenCLIP reads shards for evaluation."""
+
+    name = "in-order"
+    at_end = "stop"
+
+    def __init__(self, urls: Sequence[Shard], *, workers: int, batch_size: int, samples: int) -> None:
+        self._urls = list(urls)
+        self.shards = len(urls)
+        self.streams = max(1, workers)
+        self.batch_size = batch_size
+        self.num_batches = math.ceil(samples / batch_size)
+        self.num_samples = samples
+
+    def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
+        """Yield the stream's shards; the same in each epoch."""
+        yield from self._urls[stream.number :: self.streams]
+
+
+class _TrainingOrder(WorkerOrder):
+    """An epoch of OpenCLIP's training: enough full batches for all samples, rounded up twice."""
+
+    def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
+        self._urls = list(urls)
+        self._work = work
+        self.shards = len(urls)
+        self.streams = max(1, work.workers)
+        self.batch_size = work.batch_size
+        length = epoch_length(work.samples, work.batch_size, work.place.world_size, work.workers, floor=work.floor)
+        self.num_batches = length.batches
+        self.num_samples = length.samples
+
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+        """Yield a full batch of each stream in turn, to the end of the epoch."""
+        return islice(super().steps(epoch, position), max(0, self.num_batches - position.batch))
+
+    def worker_seed(self, epoch: int, stream: StreamKey) -> int:
+        """Return the seed that OpenCLIP would give its worker."""
+        work = self._work
+        return worker_seed(self.base_seed, epoch, work.place.rank, stream.number, work.workers)
+
+
+class OpenClipOrder(_TrainingOrder):
+    """Shards shuffled again each epoch, dealt to ranks and to their workers: open_clip_train's default.
+
+    Source: open_clip_train/data.py, get_wds_dataset; its order of shards for equal seed, epoch, ranks and workers.
+    """
+
+    name = "openclip"
+
+    def __init__(self, urls: Sequence[Shard], work: Workload) -> None:
+        super().__init__(urls, work)
+        ranks, workers = work.place.world_size, work.workers
+        if self.shards < ranks * workers:
+            raise AssertionError(
+                f"number of shards must be >= total workers: {how_many(self.shards, 'shard')} for "
+                f"{how_many(ranks, 'rank')} x {how_many(workers, 'worker')}"
+            )
+
+    def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
+        """Return the stream's shards; the same in each round of an epoch."""
+        work = self._work
+        seed = work.seed + epoch if work.seed >= 0 else self.worker_seed(epoch, stream)
+        shuffled = epoch_order(self._urls, seed, work.buffers)
+        return worker_share(shuffled, work.place.rank, work.place.world_size, stream.number, self.streams)
+
+
+class ResampledOrder(_TrainingOrder):
+    """An endless stream of shards drawn with replacement: ``--dataset-resampled``.
+
+    Source: open_clip_train/data.py, ResampledShards2.
+    """
+
+    name = "resampled"
+    endless = True
+
+    def __init__(self, urls: Sequence[Shard], weights: Sequence[float] | None, work: Workload) -> None:
+        super().__init__(urls, work)
+        self._weights = weights
+
+    def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
+        """Return shards without end."""
+        return resampled(self._urls, self._weights, self.worker_seed(epoch, stream))

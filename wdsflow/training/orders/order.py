@@ -1,0 +1,99 @@
+"""What an order says: the batches of a rank as runs of streams, and the shards of each stream."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from wdsflow.shards.shard import Shard
+from wdsflow.training.sample_tasks import StreamKey
+
+
+class Run(NamedTuple):
+    """Samples of a stream in a row."""
+
+    stream: StreamKey
+    # In the stream's own order; None: wherever the stream is.
+    first: int | None
+    samples: int
+    # Whether the last of them is the last sample of the stream.
+    ends: bool = False
+
+    def after(self, drawn: int) -> "Run":
+        """Return the run without its first ``drawn`` samples."""
+        first = None if self.first is None else self.first + drawn
+        return self._replace(first=first, samples=self.samples - drawn)
+
+
+class Step(NamedTuple):
+    """The batch of one rank.
+
+    ``stop``: samples of the epoch that all ranks together have been given after this step; 0 if the order does not count
+    them. ``repeated``: another rank gets the same samples, because fewer samples than ranks are left.
+    """
+
+    runs: Sequence[Run]
+    stop: int = 0
+    repeated: bool = False
+
+    @property
+    def size(self) -> int:
+        """Samples of this rank."""
+        return sum(run.samples for run in self.runs)
+
+
+class StreamPosition(NamedTuple):
+    """How far a stream is: the round that it is in, and how many samples of it are done."""
+
+    round: int = 0
+    number: int = 0
+
+
+class EpochPosition(NamedTuple):
+    """How far an epoch is. Each order uses its own part: the position of each stream, or the samples of all ranks."""
+
+    batch: int = 0
+    # None of them: all streams are at their beginning.
+    streams: Sequence[StreamPosition] = ()
+    samples: int = 0
+
+
+class Order(ABC):
+    """The batches of one rank, epoch by epoch. All methods are functions of their arguments and of ``base_seed`` alone.
+
+    ``keeps_places``: a lost sample keeps its place in the batch, and a sample from elsewhere fills it, so that other
+    ranks need not know of it. Otherwise the next sample of the same stream moves up.
+
+    ``at_end``: what a stream does after the last sample of its shards: it begins again ("restart"), and what it has for an
+    incomplete batch is dropped; or it stops. ``endless``: the shards of a stream never end.
+
+    ``base_seed``: drawn as a DataLoader draws it, when the first epoch begins.
+    """
+
+    name: str
+    shards: int
+    streams: int  # that are read side by side, about
+    batch_size: int
+    num_batches: int  # of this rank, an epoch; 0 if unknown
+    num_samples: int  # of all ranks, an epoch
+    keeps_places: bool = False
+    at_end: Literal["restart", "stop"] = "restart"
+    endless: bool = False
+    # Of raw content in the shuffle buffer of a stream; None: a share of the feed's memory.
+    stream_bytes: int | None = None
+    base_seed: int = 0
+
+    @abstractmethod
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+        """Yield the batches of this rank after a position, without end if their number depends on what the shards have."""
+
+    @abstractmethod
+    def first_round(self, epoch: int) -> Iterator[StreamKey]:
+        """Yield all streams of the first pass over each source."""
+
+    @abstractmethod
+    def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
+        """Yield the shards of a stream, in the order in which they are read."""
+
+    def batches_before(self, position: EpochPosition) -> int:
+        """Return how many batches of the epoch this rank has been given at a position."""
+        return position.batch
