@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.filtering.commands import pasted, run
+from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow.filtering.predicates.sample_facts import RankPercent

@@ -269,7 +269,7 @@ def test_a_mistake_in_a_recipe_is_told_with_its_own_line(tmp_path: Path, text, m
 
 @pytest.mark.parametrize("text", ["blur > 3", "blur(", "'a'", "blur+width", "not blur", "key is None"])
 def test_what_is_no_score_is_not_taken_for_one(text):
-    with pytest.raises(ValueError, match="is not the name of a score|takes a condition|the predicate ends"):
+    with pytest.raises(ValueError, match=r"is not the name of a score|takes a condition|the predicate ends"):
         measure_shards("0.tar", "out", merged(None, {"scores": [text]}), HERE)
 
 
