@@ -65,7 +65,9 @@ def mismatched() -> Wrong:
     least = planted.threshold(np.array(list(values.values())))
     print("Of your own shards you do not know which samples are bad. But most are good, so the middle of all scores is")
     print(f"theirs, and three times the usual spread below it is a threshold, here {least}. Nothing is scored again:")
-    done = wdsflow("filter", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}")
+    done = wdsflow(
+        "filter", f"shuffled/{URLS}", "-o", "matching", "--ledger", "scored", "--where", f"{SCORE} > {least}"
+    )
     print(indent(done.stdout))
     if done.returncode:
         return [f"wdsflow filter ended with status {done.returncode}: {done.stderr.strip()}"]
