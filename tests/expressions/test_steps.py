@@ -6,13 +6,14 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import steps_of, terms_by_cost
 
 
-def test_a_tier_is_a_step_and_each_model_is_one() -> None:
+def test_cheap_tiers_are_steps_and_each_score_of_pixels_and_each_model_is_one() -> None:
     text = "zero_shot > 0.5 and similarity > 0.3 and not duplicate and brightness > 0 and blur > 2 and words_in_caption > 2"
     steps = steps_of(parse(f"{text} and height > 3 and width > 3", CATALOG))
     assert [(step.tier, [str(call) for call in step.scores]) for step in steps] == [
         ("header", ["height", "width"]),
         ("text", ["words_in_caption"]),
-        ("pixels", ["brightness", "blur"]),
+        ("pixels", ["brightness"]),
+        ("pixels", ["blur"]),
         ("model", ["zero_shot"]),
         ("model", ["similarity"]),
         ("compared", ["duplicate"]),

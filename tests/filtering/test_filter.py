@@ -16,7 +16,7 @@ import pytest
 from tests.filtering.shards import digests, entries, picture, write_shards
 from tests.shards.archives import names, read_tar, write_tar
 from wdsflow.expressions.errors import ExpressionError
-from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+from wdsflow.filtering.ledger.ledger_row import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
@@ -333,17 +333,17 @@ def test_a_cut_by_a_ledger_writes_what_a_filter_writes_and_reads_no_image(tmp_pa
     assert [path.name for path in sorted((tmp_path / "cut").glob("*.tar"))] == ["00000.tar", "00001.tar", "00002.tar"]
 
 
-def test_a_cut_says_what_its_ledger_lacks_and_keeps_nothing_for_it(tmp_path: Path):
+def test_what_a_ledger_lacks_is_computed_and_a_changed_shard_is_a_failure(tmp_path: Path):
     source = write_shards(tmp_path / "in", shards=1)
     with pytest.raises(LedgerError, match="has no ledgers"):
         filter_shards(source, tmp_path / "cut", LARGE, HERE, ledger=tmp_path / "none")
     measure_shards(source, tmp_path / "scores", Recipe(scores=("caption_words",)), HERE)
-    with pytest.raises(MissingScore, match="scores has no blur"):
-        filter_shards(source, tmp_path / "cut", Recipe(where="blur > 1"), HERE, ledger=tmp_path / "scores")
-    assert not (tmp_path / "cut").exists()
+    filter_shards(source, tmp_path / "plain", Recipe(where="blur > 2"), HERE)
     filter_shards(source, tmp_path / "some", Recipe(where="blur > 1 and min_side >= 200"), HERE)
-    report = filter_shards(source, tmp_path / "cut", Recipe(where="blur > 2"), HERE, ledger=tmp_path / "some")
-    assert (report.failures[0].kind, report.failures[0].lacks) == ("ledger", "blur")  # some were decided without
+    # Some samples of the second were decided without the blur.
+    for ledger in ("scores", "some"):
+        filter_shards(source, tmp_path / ledger / "out", Recipe(where="blur > 2"), HERE, ledger=tmp_path / ledger)
+        assert kept_of(tmp_path / ledger / "out") == kept_of(tmp_path / "plain")
     write_tar(tmp_path / "in" / "00000.tar", entries(3, 20))
     report = filter_shards(
         source, tmp_path / "cut2", Recipe(where="caption_words > 1"), HERE, ledger=tmp_path / "scores"

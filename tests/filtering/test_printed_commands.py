@@ -108,7 +108,6 @@ COPIES = ("--where", "min_side >= 100 and not duplicate")
         (("filter", "in", "-o", "out", *LARGE, "--ledger", "score"), 2, ["--ledger scored"]),
         (("filter", "in", "-o", "out", *LARGE, "--ledger", "in"), 2, ["wdsflow measure in -o in-2 --scores min_side", "--ledger in-2"]),
         # A ledger that does not serve.
-        ((*CUT[:4], "--ledger", "staged", "--where", "blur > 1"), 0, ["wdsflow validate out"]),
         (("filter", "json", "-o", "out", "--ledger", "scored", "--where", "min_side < 200"), 2, ["wdsflow measure json -o scored-2", "--ledger scored-2"]),
         # The output is not what it could be.
         (("filter", "in", "-o", "scored", *LARGE), 2, ["-o scored --where 'min_side >= 200' --jobs 0 --restart", "-o scored-2"]),

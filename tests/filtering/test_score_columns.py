@@ -145,7 +145,7 @@ def test_an_example_keeps_some_of_the_values(kind, values, text):
         (None, "unknown"),
         (Unknown("truncated", "here"), "unknown (truncated)"),
         ([1, None, "a"], '1, unknown, "a"'),
-        (True, "true"),
+        (True, "True"),
         (0.5, "0.5"),
     ],
 )

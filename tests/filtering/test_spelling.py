@@ -50,7 +50,7 @@ def test_numbers_and_texts_of_the_json_are_terms_like_others(tmp_path: Path):
         "4": "not-a-number",
         "5": "no-value",
         "6": "not-a-number",
-        "7": "not-a-number",
+        "7": "not-finite",
         "x": "no-json",
         "y": "bad-json",
     }

@@ -107,16 +107,16 @@ def test_values_of_all_kinds_are_counted(folder, monkeypatch):
 
 
 def test_values_that_were_not_needed_are_not_guessed(tmp_path, monkeypatch):
-    """The run did not look at the width of small images, and no part of its predicate says which these are."""
+    """The run did not count the words of large images, and no part of its predicate says which these are."""
     monkeypatch.chdir(tmp_path)
     write_shards(tmp_path / "in", shards=2, samples=12)
-    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or width > 70", "--jobs", 0)
-    shown = run("scores", "--ledger", "kept", "width")
+    run("filter", "in", "-o", "kept", "--where", "min_side >= 200 or caption_words > 2", "--jobs", 0)
+    shown = run("scores", "--ledger", "kept", "caption_words")
     assert "not computed" in shown.out
     assert not KEEPS.search(shown.out)
     (command,) = shown.commands
     assert pasted(f"{command} --jobs 0").status == 0
-    assert KEEPS.search(run("scores", "--ledger", "kept-all", "width").out)
+    assert KEEPS.search(run("scores", "--ledger", "kept-all", "caption_words").out)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,14 @@ def test_wrong_use_is_answered_with_a_command(folder, monkeypatch, words, said, 
     assert pasted(command).status == 0
 
 
-def test_infinite_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_path, monkeypatch, capfd):
+def test_the_largest_numbers_give_no_threshold_that_a_predicate_cannot_have(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    numbers = ["-Infinity"] * 10 + ["1", "2", "3"] + ["Infinity"] * 10
+    numbers = ["-1.7e308"] * 10 + ["1", "2", "3"] + ["1.7e308"] * 10
     members = [(f"{place}.json", f'{{"n": {number}}}'.encode()) for place, number in enumerate(numbers)]
     write_tar(tmp_path / "in.tar", members)
     assert run("measure", "in.tar", "-o", "scored", "--scores", "json_number('n')", "--jobs", 0).status == 0
     shown = run("scores", "--ledger", "scored")
     assert "inf keeps" not in shown.out
-    assert "-inf ######################################## 10" in shown.out
     assert "Warning" not in shown.err + capfd.readouterr().err
     for count, command in CUTS.findall(shown.out):
         assert f" {count}  kept" in pasted(f"{command} --jobs 0").out, command

@@ -130,7 +130,7 @@ CUT = ("filter", "in", "-o", "out", "--ledger", "in-scores")
         ((*FILTER, *LARGE, "--quarantine", "changed"), "changed/00000.tar exists already, and no run wrote it"),
         # Ledgers.
         ((*CUT, "--where", "min_sidee > 3"), "did you mean min_side?"),
-        ((*CUT, *LARGE, "--embeddings"), "--embeddings is for a run without --ledger"),
+        ((*CUT, *LARGE, "--embeddings"), "add clip_similarity"),
         ((*CUT, *LARGE, "--caption", "json:title"), "in-scores was measured with --caption txt: leave out --caption json:title"),
         pytest.param((*CUT[:4], "--ledger", "none", *LARGE), "none has no ledgers", marks=pytest.mark.deep),
         pytest.param(("filter", "changed", "-o", "out", "--ledger", "changed-scores", *LARGE), "has changed since", marks=pytest.mark.deep),

@@ -25,15 +25,15 @@ class ScoreStep(NamedTuple):
 def steps_of(expression: Expression, among_kept: Collection[ScoreCall] = ()) -> list[ScoreStep]:
     """Return the steps in which the scores of an expression are computed.
 
-    A tier is one step, since its scores share what they read or decode, but each model is one: it runs only for samples
-    that the others leave open. Last come scores that compare samples: first those that compare all, then those of
+    The scores of headers are one step, and so are those of texts: they are cheap, and share what they read. Each score of
+    pixels is one, and each model: it runs only for samples that the others leave open. Last come scores that compare samples: first those that compare all, then those of
     ``among_kept``, for which all others must be known.
     """
     by_step: dict[tuple[int, int], list[ScoreCall]] = {}
     for position, call in enumerate(expression.scores):
         rank = _rank(expression, call)
-        is_model = rank == TIERS.index("model")
-        within = position if is_model else int(call in among_kept)
+        is_dear = rank in {TIERS.index("pixels"), TIERS.index("model")}
+        within = position if is_dear else int(call in among_kept)
         by_step.setdefault((rank, within), []).append(call)
     tiers = (*TIERS, COMPARED)
     return [ScoreStep(tiers[rank], tuple(calls)) for (rank, _), calls in sorted(by_step.items())]

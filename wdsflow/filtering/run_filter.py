@@ -130,8 +130,6 @@ def _filter_scored(
 ) -> RunReport:
     """Filter by the scores of an earlier run; those that it lacks are computed."""
     say_all(options, fixed_conditions(recipe))
-    if recipe.embeddings:
-        raise ValueError("--embeddings is for a run without --ledger: its samples are not read")
     recipe = canonical_recipe(recipe)
     layout, scored = _layout(out, options), Layout(local_folder(ledger))
     found, names = _shards(urls, options)
@@ -140,6 +138,10 @@ def _filter_scored(
     recipe, line_on_precision = with_precision(recipe, options)
     say_all(options, filter(None, [line_on_precision]))
     lacks = lacking_columns(program_of(recipe), scored, names)
+    if recipe.embeddings and not program_of(recipe).model_calls.isdisjoint(lacks):
+        raise ValueError(
+            f"--embeddings copies those of {scored.folder}, which has none for some scores: measure them first"
+        )
     check_places(found, recipe, lacks, allow_pipe=options.allow_pipe)
     compares = bool(program_of(recipe).dataset_calls)
     _refuse_slices(options, compares=compares)

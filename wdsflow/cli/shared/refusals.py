@@ -370,6 +370,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "StoreError": lambda error, typed: refuse(*_about_file(error, typed)),
     "PermissionError": _about_permission,
     "OSError": _about_output,
+    "SettledByLedger": lambda error, typed: [typed.again(**dict.fromkeys(error.options))],
     "LocalOnly": lambda error, typed: [typed.again(**dict.fromkeys(error.options))],
     "ValueError": _about_value,
     "NothingRead": _see,

@@ -102,12 +102,16 @@ class Decider:
 
     def _decide_last(self, rows: Sequence[Row]) -> None:
         """Decide rows when all their scores are computed: what is not known now never will be."""
-        decisions = evaluate(self.evaluator, rows, self.expression.scores, self.expression.scores)
-        self._settle(rows, decisions)
-        for place, row in enumerate(rows):
-            if row.judgement is None:
-                term = self.terms[decisions.term[place]]
-                row.judgement = Judgement(None, term, reason(self.evaluator, decisions, place, row))
+        scores = self.expression.scores
+        self._settle(rows, evaluate(self.evaluator, rows, scores))
+        unknown = [row for row in rows if row.judgement is None]
+        if not unknown:
+            return
+        # Which values are missing is asked for these alone: they are few.
+        decisions = evaluate(self.evaluator, unknown, scores, scores)
+        for place, row in enumerate(unknown):
+            term = self.terms[decisions.term[place]]
+            row.judgement = Judgement(None, term, reason(self.evaluator, decisions, place, row))
 
     def _computed(self, number: int) -> list[ScoreCall]:
         return [call for step in self.steps[:number] for call in step.scores]

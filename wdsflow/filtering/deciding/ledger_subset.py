@@ -17,6 +17,7 @@ from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
     MissingScore,
     Row,
+    SettledByLedger,
     calls_of,
     no_ledgers,
     part_twins,
@@ -276,8 +277,9 @@ def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
         asked = getattr(recipe, name)
         if asked not in {value, getattr(Recipe, name), "auto"}:
             option = f"--{name.replace('_', '-')}"
-            raise LedgerError(
-                f"{scored.folder} was measured with {option} {quote(value)}: leave out {option} {quote(asked)}"
+            raise SettledByLedger(
+                f"{scored.folder} was measured with {option} {quote(value)}: leave out {option} {quote(asked)}",
+                name,
             )
     there = _calls_there(scored, (record.name for record in records_in_order(scored))) or {}
     return replace(recipe, stages=stages, where=with_columns(recipe.where, there), **given)

@@ -145,6 +145,14 @@ class LedgerError(ValueError):
     """A file that is not a ledger, or a ledger that lacks something."""
 
 
+class SettledByLedger(LedgerError):
+    """An option that contradicts a ledger. ``options`` names it, as a field of the recipe."""
+
+    def __init__(self, message: str, *options: str) -> None:
+        super().__init__(message)
+        self.options = options
+
+
 class MissingScore(LedgerError):
     """A ledger without a score that a predicate needs: ``call``."""
 

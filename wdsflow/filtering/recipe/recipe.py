@@ -74,6 +74,7 @@ class Recipe:
         "",
         "Make larger images smaller, such as 512 (the long side), short:224, pixels:1MP, square:512, center-crop:224. Others keep their bytes.",
         metavar="SIZE",
+        panel=OUTPUT,
     )
     image_format: ImageFormat = option(
         "same", "With --resize: format of the images that are made smaller.", panel=OUTPUT
