@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.golden_file import check_text
@@ -105,6 +105,31 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
 
 def places(run):
     return [(*run.stream, run.first + number) for number in range(run.samples)]
+
+
+@given(SOURCES, st.integers(1, 4), st.integers(1, 5))
+def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
+    mixed = [
+        MixedSource(tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight)
+        for number, (counts, weight, _) in enumerate(sources)
+    ]
+    assume(sum(source.samples for source in mixed) >= world)
+    ends = Counter()
+    last = {}
+    for rank in range(world):
+        order = BalancedOrder(mixed, place=RankPlace(rank, world), batch_size=batch_size, seed=3, most_streams=4)
+        for step in order.steps(2, EpochPosition()):
+            for run in step.runs:
+                ends[run.stream] += run.ends
+                last[run.stream] = max(last.get(run.stream, (0, False)), (run.first + run.samples, run.ends))
+    counts = dict(enumerate(source.samples for source in mixed))
+    given = Counter()
+    for stream, (length, _) in last.items():
+        given[stream.source, stream.round] += length
+    for stream, (_, ended) in last.items():
+        whole_round = given[stream.source, stream.round] == counts[stream.source]
+        assert ended >= whole_round
+        assert ends[stream] == ended
 
 
 def test_sources_end_an_epoch_or_repeat_their_samples():
