@@ -73,15 +73,16 @@ class StreamInUse:
     ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``: its position after the last
     sample that is in a batch.
 
-    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, and whether it
-    is ``whole``, read from its beginning, rather than from the position of a loaded state.
+    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, whether it is
+    ``whole``, read from its beginning, rather than from the position of a loaded state, and whether the stream has
+    ``starved``: a whole round has fewer samples than a batch.
     """
 
     def __init__(self, stream: Stream, position: StreamPosition) -> None:
         self.stream = stream
         self.runs: deque[PlannedRun] = deque()
         self.in_progress = 0
-        self.ended = self.closed = False
+        self.ended = self.closed = self.starved = False
         self.given = position
         self.round = position.round
         self.usable = 0

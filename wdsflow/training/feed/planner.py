@@ -113,7 +113,7 @@ class Planner:
             yield self._draw() or self._replacements.search(self._chunk)
 
     def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take the results of a chunk. Raises StarvedError if a stream cannot fill a batch, or if too many are lost."""
+        """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
         if self._first_valid.drew(tasks):
             self._first_valid.take(tasks, results)
             return
@@ -121,9 +121,11 @@ class Planner:
             self._held -= task.ref.held
             used = self._streams[task.stream]
             used.in_progress -= 1
-            while task.round > used.round:
+            while task.round > used.round and not used.starved:
                 self._end_round(used)
-            if isinstance(result, FeedLoss):
+            if used.starved:
+                self._drawn -= 1
+            elif isinstance(result, FeedLoss):
                 self._lose(used, task, result)
             else:
                 self._losses.in_a_row = 0
@@ -232,7 +234,7 @@ class Planner:
             # Other ranks take those before.
             used.stream.skip_to(run.first)
         drawn = 0
-        while drawn < min(run.samples, most) and self._held < self._most_bytes:
+        while not used.ended and drawn < min(run.samples, most) and self._held < self._most_bytes:
             task = self._next_task(used.stream)
             if task is None:
                 used.ended = True
@@ -298,11 +300,13 @@ class Planner:
         """End a round of a stream whose results are complete: what it has for an incomplete batch is dropped."""
         left_over = used.runs[0].clear() if used.runs else 0
         self._drawn -= left_over
-        self._draw_again(used, left_over)
         if left_over and not used.round:
             self._tally.noted[LEFT_OVER] += left_over
         if used.whole and used.usable < self._order.batch_size:
-            raise StarvedError(used.stream.key, used.usable)
+            # An error, but once its batch is the next: those before it can still be given.
+            used.starved = used.ended = True
+            return
+        self._draw_again(used, left_over)
         used.round += 1
         used.usable, used.whole = 0, True
 
