@@ -1,6 +1,8 @@
 """The parts of the feed, each by itself, on exact small cases."""
 
+import gc
 import random
+import weakref
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -395,6 +397,38 @@ def plan(order, tally, bad, begun):
     finally:
         planner.close()
     return lines
+
+
+class Sample:
+    """What a weak reference can point to."""
+
+
+def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
+    """Without the garbage collector: their images are in shared memory, of which there is little."""
+    counts = [7, 5]
+    for _, order in orders(set_of(tmp_path, counts), counts, 2):
+        catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
+
+        def opened(key, position, lose, order=order, catalog=catalog):
+            return Stream(key, partial(order.shards_of, 0, key), catalog, epoch=0, seed="7", shuffle=None, most_bytes=MIB,
+                          lose=lose, idle=lambda: None, position=position)  # fmt: skip
+
+        limits = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
+        planner = Planner(order, 0, EpochPosition(), opened, LossTally(), **limits)
+        gc.disable()
+        try:
+            batch = None
+            chunks = planner.chunks()
+            while batch is None:
+                tasks = next(chunks)
+                planner.take(tasks, [Sample() for _ in tasks])
+                batch = planner.next_batch()
+            living = [weakref.ref(sample) for sample in batch.samples]
+            batch.samples.clear()
+            assert [reference() for reference in living] == [None] * 4
+        finally:
+            gc.enable()
+            planner.close()
 
 
 def told(task):

@@ -138,7 +138,7 @@ class Planner:
         """Return the next batch if it is complete. Raises StarvedError if it never will be."""
         while self._planned:
             first = self._planned[0]
-            if first.lacking:
+            if not first.complete:
                 return None
             results = self._filled(first) if self._order.keeps_places else self._whole(first)
             if results is None:
@@ -155,14 +155,15 @@ class Planner:
     def _give(self, planned: PlannedStep, results: Sequence[Result]) -> BatchSamples:
         """Return a batch of these results, and count them."""
         tasks = [task for task, _ in results]
-        own = len(results) - planned.lost
+        filled = planned.lost
+        own = len(results) - filled
         # The stream of a strict order begins again to fill its batches.
         again = sum(task.round > task.stream.round for task in tasks)
         repeated = own if planned.step.repeated else again
         self._drawn -= own
         self._tally.kept += own - repeated
-        if planned.lost + repeated:
-            self._tally.noted[REPEATED] += planned.lost + repeated
+        if filled + repeated:
+            self._tally.noted[REPEATED] += filled + repeated
         streams: list[StreamPosition] = []
         if not self._order.keeps_places:
             last = tasks[-1]

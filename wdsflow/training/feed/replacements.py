@@ -57,9 +57,9 @@ class Replacements:
         lost = planned.lost
         for step in later:
             following = step.valid()[:lost]
-            if len(following) == lost or (following and not step.lacking):
+            if len(following) == lost or (following and step.complete):
                 return following
-            if step.lacking:
+            if not step.complete:
                 return []
         if not all_planned:
             return []
