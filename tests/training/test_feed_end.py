@@ -69,6 +69,23 @@ def test_shards_without_a_valid_sample_still_end_with_an_error(tmp_path):
             keys(feed(shards, batch_size=2, rank=rank, world_size=2))
 
 
+@pytest.mark.parametrize("shuffle", [0, 5])
+def test_samples_that_a_shard_no_longer_has_are_lost_and_replaced(tmp_path, shuffle):
+    """A shard is written again, with fewer samples, between counting and reading."""
+    shards, _ = write_set(tmp_path, [9, 12, 7], [])
+    ranks = [feed(shards, batch_size=4, shuffle=shuffle, rank=rank, world_size=2) for rank in range(2)]
+    members = [
+        (f"new{number}.{field}", data) for number in range(5) for field, data in (("jpg", jpeg(1)), ("txt", b"a"))
+    ]
+    write_tar(tmp_path / "1.tar", members)
+    given = [keys(one) for one in ranks]
+    assert [list(map(len, batches)) for batches in given] == [[4, 4, 3, 3]] * 2
+    every = {*(f"{number:03d}" for number in (*range(9), *range(21, 28))), *(f"new{number}" for number in range(5))}
+    assert {key for batches in given for batch in batches for key in batch} == every
+    assert sum(one.tally.kept for one in ranks) == len(every)
+    assert sum(one.tally.noted["repeated"] for one in ranks) == 12 - 5
+
+
 @dataclass
 class Job:
     """A number of ranks, their batches, and after how many of them they stop."""

@@ -1,6 +1,8 @@
 """The parts of the feed, each by itself, on exact small cases."""
 
+import gc
 import random
+import weakref
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -8,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.golden_file import check_text
@@ -105,6 +107,31 @@ def test_any_ranks_continue_an_epoch_from_any_position(sources, data, last, toge
 
 def places(run):
     return [(*run.stream, run.first + number) for number in range(run.samples)]
+
+
+@given(SOURCES, st.integers(1, 4), st.integers(1, 5))
+def test_the_last_run_of_each_stream_is_marked(sources, world, batch_size):
+    mixed = [
+        MixedSource(tuple((named(f"{number} {shard}"), count) for shard, count in enumerate(counts)), weight)
+        for number, (counts, weight, _) in enumerate(sources)
+    ]
+    assume(sum(source.samples for source in mixed) >= world)
+    ends = Counter()
+    last = {}
+    for rank in range(world):
+        order = BalancedOrder(mixed, place=RankPlace(rank, world), batch_size=batch_size, seed=3, most_streams=4)
+        for step in order.steps(2, EpochPosition()):
+            for run in step.runs:
+                ends[run.stream] += run.ends
+                last[run.stream] = max(last.get(run.stream, (0, False)), (run.first + run.samples, run.ends))
+    counts = dict(enumerate(source.samples for source in mixed))
+    given = Counter()
+    for stream, (length, _) in last.items():
+        given[stream.source, stream.round] += length
+    for stream, (_, ended) in last.items():
+        whole_round = given[stream.source, stream.round] == counts[stream.source]
+        assert ended >= whole_round
+        assert ends[stream] == ended
 
 
 def test_sources_end_an_epoch_or_repeat_their_samples():
@@ -370,6 +397,38 @@ def plan(order, tally, bad, begun):
     finally:
         planner.close()
     return lines
+
+
+class Sample:
+    """What a weak reference can point to."""
+
+
+def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
+    """Without the garbage collector: their images are in shared memory, of which there is little."""
+    counts = [7, 5]
+    for _, order in orders(set_of(tmp_path, counts), counts, 2):
+        catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
+
+        def opened(key, position, lose, order=order, catalog=catalog):
+            return Stream(key, partial(order.shards_of, 0, key), catalog, epoch=0, seed="7", shuffle=None, most_bytes=MIB,
+                          lose=lose, idle=lambda: None, position=position)  # fmt: skip
+
+        limits = {"ahead": 6, "most_bytes": MIB, "chunk": 3, "most_lost": 25, "idle": lambda: None}
+        planner = Planner(order, 0, EpochPosition(), opened, LossTally(), **limits)
+        gc.disable()
+        try:
+            batch = None
+            chunks = planner.chunks()
+            while batch is None:
+                tasks = next(chunks)
+                planner.take(tasks, [Sample() for _ in tasks])
+                batch = planner.next_batch()
+            living = [weakref.ref(sample) for sample in batch.samples]
+            batch.samples.clear()
+            assert [reference() for reference in living] == [None] * 4
+        finally:
+            gc.enable()
+            planner.close()
 
 
 def told(task):

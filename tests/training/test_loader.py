@@ -386,3 +386,15 @@ def test_damage_is_reported_of_shards_that_were_counted_and_read_before_the_firs
     list(running)
     [table] = [record.getMessage() for record in caplog.records if "epoch 0 done" in record.getMessage()]
     assert f"damaged: {cut}: " in table
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_worker_that_cannot_fill_a_batch_is_an_error_after_the_batches_before_it(tmp_path, seed):
+    """A chunk has the last samples of one worker's batch, and the first ones of the next worker, whose shard is short."""
+    data = write_shards(tmp_path, [30, 30, 1])
+    loading = loader(data, workers=3, batch_size=23, decoders=1, arguments_more={"seed": seed})
+    given = []
+    with pytest.raises(StallError, match=r"worker \d: a whole pass over its only shard gave 1 usable sample") as caught:
+        given.extend(texts(batch) for batch in loading)
+    number = int(re.search(r"worker (\d)", str(caught.value))[1])
+    assert len(given) == number

@@ -1,10 +1,13 @@
 """Which shards the feed reads: those that OpenCLIP reads, worker by worker. Against OpenCLIP itself: test_openclip.py."""
 
+from itertools import islice
+
 import pytest
 
 from wdsflow.readers import OpenClip33, Options
 from wdsflow.readers.open_clip.versions import Buffers, epoch_order, worker_seed, worker_share
 from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, Workload
+from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import StreamKey
 
@@ -37,3 +40,21 @@ def test_evaluation_counts_its_last_smaller_batch(samples, batches):
     order = EvaluationOrder(URLS, workers=2, batch_size=4, samples=samples)
     assert (order.num_batches, order.num_samples) == (batches, samples)
     assert [url for stream in order.first_round(0) for url in order.shards_of(0, stream)] == [*URLS[::2], *URLS[1::2]]
+
+
+def streams(steps):
+    return [run.stream.number for step in steps for run in step.runs]
+
+
+def test_workers_give_full_batches_in_turn_until_the_epoch_ends():
+    order = OpenClipOrder(URLS, Workload(RankPlace(0, 2), workers=3, batch_size=4, samples=33, seed=0))
+    assert order.num_batches == 6
+    assert streams(order.steps(0, EpochPosition())) == [0, 1, 2, 0, 1, 2]
+    assert streams(order.steps(0, EpochPosition(batch=4))) == [1, 2]
+    assert list(order.steps(0, EpochPosition(batch=6))) == []
+    assert {step.size for step in order.steps(0, EpochPosition())} == {4}
+
+
+def test_evaluation_plans_without_end_because_only_the_shards_know_it():
+    order = EvaluationOrder(URLS, workers=2, batch_size=4, samples=1)
+    assert streams(islice(order.steps(0, EpochPosition(batch=1)), 5)) == [1, 0, 1, 0, 1]

@@ -61,6 +61,7 @@ class EpochRun:
         self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
         self._room.put(None)
         self.stopped = False  # it has been told to stop; its thread may still be at work
+        self._closed = False  # its thread has ended, too
         self.planner: Planner | None = None
         for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
             if run.stopped:
@@ -98,7 +99,8 @@ class EpochRun:
 
     def close(self, wait: float = 5.0) -> None:
         """Stop; wait up to ``wait`` seconds for the current work. May be called again."""
-        if self.owner != os.getpid():
+        # An iterator that lives as long as Python is closed again when this module is gone already.
+        if self._closed or self.owner != os.getpid():
             return
         self.abandon()
         with contextlib.suppress(queue.Empty):
@@ -109,6 +111,7 @@ class EpochRun:
             if self._thread.is_alive():  # it is sending to a process that hangs
                 self.engine.kill()
                 self._thread.join(1.0)
+            self._closed = not self._thread.is_alive()
 
     def abandon(self) -> None:
         """Stop soon. Takes no lock: garbage collection may call it anywhere."""

@@ -12,21 +12,29 @@ Result = tuple[Task, MadeSample]
 
 
 class PlannedStep:
-    """A step, with the results of its runs as they come.
-
-    ``lacking``: results that are still to come; it is complete when none is. ``lost``: samples that kept their places.
-    """
+    """A step, with the results of its runs as they come."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.size = self.lacking = step.size
-        self.lost = 0
-        self.runs = [PlannedRun(self, run.samples) for run in step.runs]
+        self.size = step.size
+        self.runs = [PlannedRun(run.samples) for run in step.runs]
+        # Runs from the first one on that are complete: they stay so.
+        self._complete_runs = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether no more results are to come."""
+        while self._complete_runs < len(self.runs) and not self.runs[self._complete_runs].lacking:
+            self._complete_runs += 1
+        return self._complete_runs == len(self.runs)
+
+    @property
+    def lost(self) -> int:
+        """Lost samples that kept their places, so far."""
+        return sum(run.lost for run in self.runs)
 
     def results(self) -> list[Result | None]:
         """Return the results so far in the order of the batch; None for a lost sample that keeps its place."""
-        if len(self.runs) == 1:
-            return self.runs[0].results
         return [result for run in self.runs for result in run.results]
 
     def valid(self) -> list[Result]:
@@ -35,10 +43,15 @@ class PlannedStep:
 
 
 class PlannedRun:
-    """The results of one run of a step."""
+    """The results of one run of a step.
 
-    def __init__(self, of: PlannedStep, samples: int) -> None:
-        self.of, self.expected = of, samples
+    It does not know its step: in a circle of references, samples would keep their shared memory until the garbage
+    collector comes.
+    """
+
+    def __init__(self, samples: int) -> None:
+        self.expected = samples
+        self.lost = 0
         self.results: list[Result | None] = []
 
     @property
@@ -49,20 +62,17 @@ class PlannedRun:
     def add(self, result: Result | None) -> None:
         """Add the next result."""
         self.results.append(result)
-        self.of.lacking -= 1
         if result is None:
-            self.of.lost += 1
+            self.lost += 1
 
     def end(self) -> None:
         """Expect no more results."""
-        self.of.lacking -= self.lacking
         self.expected = len(self.results)
 
     def clear(self) -> int:
         """Drop the results so far; return how many they were."""
         dropped = len(self.results)
         self.results.clear()
-        self.of.lacking += dropped
         return dropped
 
 
@@ -73,15 +83,16 @@ class StreamInUse:
     ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``: its position after the last
     sample that is in a batch.
 
-    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, and whether it
-    is ``whole``, read from its beginning, rather than from the position of a loaded state.
+    Of a stream that begins again: ``round`` of the latest results, ``usable`` samples in this round so far, whether it is
+    ``whole``, read from its beginning, rather than from the position of a loaded state, and whether the stream has
+    ``starved``: a whole round has fewer samples than a batch.
     """
 
     def __init__(self, stream: Stream, position: StreamPosition) -> None:
         self.stream = stream
         self.runs: deque[PlannedRun] = deque()
         self.in_progress = 0
-        self.ended = self.closed = False
+        self.ended = self.closed = self.starved = False
         self.given = position
         self.round = position.round
         self.usable = 0

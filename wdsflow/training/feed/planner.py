@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, islice
+from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.training.orders.order import EpochPosition, Order, Run, Step, StreamPosition
@@ -13,6 +13,7 @@ from wdsflow.training.workers.sample_work import MadeSample
 from .first_valid import FirstValid, OpenStream
 from .losses import Losses, StarvedError
 from .planned_step import PlannedRun, PlannedStep, Result, StreamInUse
+from .replacements import Replacements
 from .stream import Stream
 
 # Samples that are planned together.
@@ -33,11 +34,6 @@ class Planner:
 
     Used by one thread. What is in a batch depends only on the order and on the results, never on timing: results come in
     the order of their tasks.
-
-    Where lost samples keep their places, the first sample of the next batch that has one fills the place, and is noted as
-    repeated: within a batch no sample is there twice, which losses that compare the samples of a batch would take for a
-    pair of different ones. At the end of the epoch another sample of the same batch fills it, and if there is none, the
-    first valid ones of the epoch. So what fills a place does not depend on where a run was resumed.
 
     Args:
         order: the batches of each epoch.
@@ -70,8 +66,7 @@ class Planner:
         self._ahead, self._most_bytes, self._chunk = ahead, most_bytes, chunk
         self._losses = Losses(tally, most_lost, idle)
         self._first_valid = FirstValid(order.first_round(epoch), open_stream, Losses(tally, most_lost, idle))
-        # Samples of it that the next batch waits for.
-        self._first_needed = 0
+        self._replacements = Replacements(self._first_valid, self._losses)
         self._next_number = order.batches_before(begin)
         self._steps = order.steps(epoch, begin)
         self._all_planned = False
@@ -115,10 +110,10 @@ class Planner:
     def chunks(self) -> Iterator[Sequence[Task]]:
         """Yield the next chunks; an empty one if enough samples are in progress."""
         while not self.finished:
-            yield self._draw() or self._search()
+            yield self._draw() or self._replacements.search(self._chunk)
 
     def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take the results of a chunk. Raises StarvedError if a stream cannot fill a batch, or if too many are lost."""
+        """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
         if self._first_valid.drew(tasks):
             self._first_valid.take(tasks, results)
             return
@@ -126,9 +121,11 @@ class Planner:
             self._held -= task.ref.held
             used = self._streams[task.stream]
             used.in_progress -= 1
-            while task.round > used.round:
+            while task.round > used.round and not used.starved:
                 self._end_round(used)
-            if isinstance(result, FeedLoss):
+            if used.starved:
+                self._drawn -= 1
+            elif isinstance(result, FeedLoss):
                 self._lose(used, task, result)
             else:
                 self._losses.in_a_row = 0
@@ -141,10 +138,11 @@ class Planner:
         """Return the next batch if it is complete. Raises StarvedError if it never will be."""
         while self._planned:
             first = self._planned[0]
-            if first.lacking:
+            if not first.complete:
                 return None
             results = self._filled(first) if self._order.keeps_places else self._whole(first)
             if results is None:
+                self._plan()
                 return None
             self._planned.popleft()
             self._planned_samples -= first.size
@@ -157,14 +155,15 @@ class Planner:
     def _give(self, planned: PlannedStep, results: Sequence[Result]) -> BatchSamples:
         """Return a batch of these results, and count them."""
         tasks = [task for task, _ in results]
-        own = len(results) - planned.lost
+        filled = planned.lost
+        own = len(results) - filled
         # The stream of a strict order begins again to fill its batches.
         again = sum(task.round > task.stream.round for task in tasks)
         repeated = own if planned.step.repeated else again
         self._drawn -= own
         self._tally.kept += own - repeated
-        if planned.lost + repeated:
-            self._tally.noted[REPEATED] += planned.lost + repeated
+        if filled + repeated:
+            self._tally.noted[REPEATED] += filled + repeated
         streams: list[StreamPosition] = []
         if not self._order.keeps_places:
             last = tasks[-1]
@@ -236,7 +235,7 @@ class Planner:
             # Other ranks take those before.
             used.stream.skip_to(run.first)
         drawn = 0
-        while drawn < min(run.samples, most) and self._held < self._most_bytes:
+        while not used.ended and drawn < min(run.samples, most) and self._held < self._most_bytes:
             task = self._next_task(used.stream)
             if task is None:
                 used.ended = True
@@ -288,12 +287,6 @@ class Planner:
         if count:
             self._to_draw.appendleft((Run(used.stream.key, None, count), None))
 
-    def _search(self) -> list[Task]:
-        """Draw samples from the beginning of the epoch, if the next batch needs some."""
-        if len(self._first_valid.samples) >= self._first_needed:
-            return []
-        return self._first_valid.draw(self._chunk)
-
     # Results
 
     def _lose(self, used: StreamInUse, task: Task, loss: FeedLoss) -> None:
@@ -308,11 +301,13 @@ class Planner:
         """End a round of a stream whose results are complete: what it has for an incomplete batch is dropped."""
         left_over = used.runs[0].clear() if used.runs else 0
         self._drawn -= left_over
-        self._draw_again(used, left_over)
         if left_over and not used.round:
             self._tally.noted[LEFT_OVER] += left_over
         if used.whole and used.usable < self._order.batch_size:
-            raise StarvedError(used.stream.key, used.usable)
+            # An error, but once its batch is the next: those before it can still be given.
+            used.starved = used.ended = True
+            return
+        self._draw_again(used, left_over)
         used.round += 1
         used.usable, used.whole = 0, True
 
@@ -346,35 +341,5 @@ class Planner:
 
     def _filled(self, planned: PlannedStep) -> list[Result] | None:
         """Return the samples of the next batch, with others in the places of lost ones; None while these are not known."""
-        if not planned.lost:
-            return planned.valid()
-        others = self._others(planned)
-        if not others:
-            return None
-        fill = cycle(others)
-        return [next(fill) if result is None else result for result in planned.results()]
-
-    def _others(self, planned: PlannedStep) -> list[Result]:
-        """Return what fills the places of the lost samples of the next batch; none while that is not known.
-
-        Raises StarvedError if no sample of the epoch can be used.
-        """
-        lost = planned.lost
-        for later in islice(self._planned, 1, None):
-            following = later.valid()[:lost]
-            if len(following) == lost or (following and not later.lacking):
-                return following
-            if later.lacking:
-                return []
-        if not self._all_planned:
-            self._plan()
-            return []
-        if valid := planned.valid():
-            return valid
-        self._first_needed = lost
-        first = self._first_valid
-        if len(first.samples) < lost and not first.exhausted:
-            return []
-        if not first.samples:
-            raise StarvedError(None, 0, self._losses.in_a_row)
-        return first.samples[:lost]
+        later = islice(self._planned, 1, None)
+        return self._replacements.fill(planned, later, all_planned=self._all_planned)

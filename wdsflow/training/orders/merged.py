@@ -1,10 +1,13 @@
 """Merging of streams in proportion to their rates."""
 
+from heapq import heapify, heapreplace
+
 import numpy as np
 from numpy.typing import NDArray
 
 Counts = NDArray[np.int64]
 
+# Parts of a unit of time.
 _QUANTA = 1 << 30
 
 
@@ -18,27 +21,21 @@ def shares_of(rates: Counts, first: int) -> Counts:
     stream is at most 1/2 from t * rate: by e, say. All have then given t * sum(rates) + sum(e) items, of which w is
     w * sum(e) more than t * rate: the stream is e - w * sum(e) = (1 - w) * e - w * (the others' e) away from its share.
     """
-    total = int(rates.sum())
-    # By then at least ``first`` minus one per stream have come, or at most ``first`` plus one per stream.
-    low, high = (max(0, (first + some) * _QUANTA // total + 1) for some in (-len(rates) - 1, len(rates)))
-    while high - low > 1:
-        middle = (low + high) // 2
-        if int(_come(rates, middle).sum()) <= first:
-            low = middle
-        else:
-            high = middle
-    shares = _come(rates, low)
-    # Of the items that come at the next time, the first streams' ones are before the others'.
-    simultaneous = _come(rates, low + 1) - shares
-    rest = first - int(shares.sum())
-    earlier_streams = np.cumsum(simultaneous) - simultaneous
-    result: Counts = shares + np.clip(rest - earlier_streams, 0, simultaneous)
-    return result
+    # Python's own numbers: the products exceed 64 bits.
+    streams: list[int] = rates.tolist()
+    # Each stream is at most 1/2 ahead of its rate then, so that no more than ``first`` items have come.
+    time = max(0, (2 * first - len(streams)) * _QUANTA // (2 * sum(streams)))
+    shares = [(2 * rate * time + _QUANTA) // (2 * _QUANTA) for rate in streams]
+    # The others one by one: about one for each stream.
+    upcoming = [(_time_of(shares[number], rate), number) for number, rate in enumerate(streams)]
+    heapify(upcoming)
+    for _ in range(first - sum(shares)):
+        _, number = upcoming[0]
+        shares[number] += 1
+        heapreplace(upcoming, (_time_of(shares[number], streams[number]), number))
+    return np.array(shares, np.int64)
 
 
-def _come(rates: Counts, time: int) -> Counts:
-    """Return how many items of each stream have come at a time."""
-    # Apart, because the product of all would exceed 64 bits.
-    whole, part = divmod(time, _QUANTA)
-    counts: Counts = rates * whole + (2 * rates * part + _QUANTA) // (2 * _QUANTA)
-    return counts
+def _time_of(item: int, rate: int) -> int:
+    """Return the time at which an item of a stream comes, rounded up to whole quanta."""
+    return -(-_QUANTA * (2 * item + 1) // (2 * rate))
