@@ -31,7 +31,7 @@ from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
-from .verdicts.verdict import Outcome, Reason, Verdict, judge
+from .verdicts.verdict import PIPED, Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 
 _MOST_DECODED = 64 << 20  # bytes of shards that are decoded without being asked to: some seconds on one core
@@ -193,10 +193,20 @@ def _scan_validation(
 
 def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
     """Replace the outcome if the command as a whole crashes or starves although samples pass."""
-    if result is None or (result.crash is None and not result.stalled):
+    if result is None:
         return verdict
-    outcome: Outcome = "stalls" if result.crash is None else "crashes"
+    outcome: Outcome
+    if result.crash is not None:
+        outcome, text = "crashes", result.crash
+    elif result.stalled:
+        outcome, text = "stalls", str(result.stalled[0])
+    elif result.validation_crash and result.validation:
+        # After the first epoch: OpenCLIP evaluates before it saves the checkpoint.
+        outcome, text = "crashes", result.validation
+    else:
+        return verdict
     if verdict.outcome == outcome:
         return verdict
-    reason = Reason("forecast", 0, str(result.stalled[0]) if result.crash is None else result.crash)
-    return replace(verdict, outcome=outcome, reasons=(reason, *verdict.reasons))
+    # The command says how shards are opened.
+    title = verdict.title.removesuffix(PIPED)
+    return replace(verdict, title=title, outcome=outcome, reasons=(Reason("forecast", 0, text), *verdict.reasons))

@@ -95,6 +95,22 @@ def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, le
     assert [finding["code"] for finding in here["findings"]] == [finding["code"] for finding in local["findings"]]
 
 
+def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, capsys):
+    assert run("validate", SET) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(webdataset <= 0.2.86) through pipe: urls MAY TRAIN up to 60 of 60 samples" in said
+    assert (
+        "OpenCLIP 3.3.0 opens none of 3 shards, first s3://bucket/set/00000.tar: webdataset opens no s3: urls" in said
+    )
+    assert "wdsflow train does; a command does as well, such as 'pipe:aws s3 cp s3://bucket/set/00000.tar -'" in said
+
+    training = ("--", "--train-num-samples", 60, "--batch-size", 4, "--workers", 1, "--train-data")
+    assert run("validate", *training, SET) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(webdataset <= 0.2.86) STALLS up to 60 of 60 samples are usable: rank 0 worker 0 gets 0 batches" in said
+    assert f"--train-data 'pipe:aws s3 cp {SET} -' --dataset-type webdataset" in said
+
+
 @pytest.mark.parametrize("level", ["names", "headers"])
 def test_of_large_members_validate_fetches_little(s3, capsys, level):
     run("validate", "s3://bucket/large.tar", "--format", "json", "--level", level, "--jobs", 1)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 
+from wdsflow.shards.shard import PIPE
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import command, quote_path
 
@@ -37,7 +38,8 @@ class Invocation:
         words = [word for name in self.readers if name != "open-clip" for word in ("--for", name)]
         words += ["--level", self.level] if self.level != "auto" else []
         words += ["--world-size", str(self.world_size)] if self.world_size > 1 else []
-        words += self._allowed()
+        data = train_data(training) or ""
+        words += ["--allow-pipe"] if data.startswith(PIPE) else self._allowed()
         named = (train_data(training), train_data(self.training or ()))
         urls = [] if len(self.urls) == 1 and self.urls[0] in named else compact(self.urls, _NAMED)
         return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])

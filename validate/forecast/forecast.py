@@ -24,6 +24,7 @@ from .resources import (
     estimate,
     judge_validation,
     named_shards,
+    unread,
     worker_passes,
 )
 
@@ -132,6 +133,7 @@ def forecast(
     literal = "" if ours else next(iter(not_expanded(arguments.train_data)), "")
     base = replace(base, not_expanded=literal)
     listed, note, unknown = named_shards(found.urls, evidence, literally=bool(literal))
+    listed = [shard if not reader.unreached(shard.url) else unread(shard) for shard in listed]
     notes = [note] if note else []
     base = replace(base, shards=len(listed))
     if found.crash is not None:

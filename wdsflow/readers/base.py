@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from wdsflow.scan.evidence import EMPTY, Part, Runs, Shape, ShardEvidence
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGES
 from wdsflow.shards.tar.members import Stop
 
@@ -116,6 +117,10 @@ class Reader(ABC):
     def opens(self, shard: ShardEvidence) -> bool:
         """Return whether this reader can read a shard of this compression; tarfile does not know zstd."""
         return shard.compression in (None, "gz", "bz2", "xz")
+
+    def unreached(self, url: Shard) -> str:
+        """Return why this reader cannot open a shard by its url; "" if it can."""
+        return ""
 
     def flushes(self, shard: ShardEvidence) -> bool:
         """Return whether the open sample still comes out before the error at the end of a shard."""

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from wdsflow.scan.evidence import Shape, ShardEvidence
+from wdsflow.shards.shard import Shard
 
 from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, is_marked_bad, lacking
 from .open_clip.versions import Buffers, epoch_order
+from .url_schemes import SCHEMES_02, unopened_by
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 
 _IMAGES = ("jpg", "png", "webp")
@@ -35,6 +37,10 @@ class Timm(Reader):
     joins = True  # webdataset up to 0.2.88
     pairs_with = "label"
     aliases: ClassVar[Mapping[str, str]] = {"jpeg": "jpg", "label": _LABEL, "class": _LABEL}
+
+    def unreached(self, url: Shard) -> str:
+        """Return why webdataset 0.2 has no handler for a url."""
+        return unopened_by(SCHEMES_02, url, in_a_shell=True)
 
     def image_fields(self) -> tuple[str, ...]:
         """Return timm's default ``input_key``."""

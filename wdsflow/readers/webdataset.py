@@ -3,9 +3,11 @@
 from typing import ClassVar
 
 from wdsflow.scan.evidence import Shape
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
+from .url_schemes import SCHEMES_02, SCHEMES_1, unopened_by
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _CAPTION = "txt"
@@ -28,6 +30,10 @@ class WebDataset1(Reader):
     decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
     loads_arrays: ClassVar[bool] = True  # of an npz, not only the file
     path_field: ClassVar[str] = "__local_path__"  # set with the first member of a sample from a local file
+
+    def unreached(self, url: Shard) -> str:
+        """Return why webdataset has no handler for a url."""
+        return unopened_by(SCHEMES_1, url, in_a_shell=False)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -65,3 +71,7 @@ class WebDataset02(WebDataset1):
     loads_arrays = False
     joins = True  # up to 0.2.88
     path_field = URL  # no other field is set
+
+    def unreached(self, url: Shard) -> str:
+        """Return why webdataset has no handler for a url."""
+        return unopened_by(SCHEMES_02, url, in_a_shell=True)

@@ -202,7 +202,7 @@ def test_shards_of_the_command_that_do_not_exist_count_as_empty():
     assert [each.usable for each in found.stalled] == [0]
 
 
-@pytest.mark.parametrize("where", ["s3://bucket/{}.tar", "pipe:cat {}.tar", "{tmp}/{}.tar"])
+@pytest.mark.parametrize("where", ["https://host/{}.tar", "pipe:cat {}.tar", "{tmp}/{}.tar"])
 def test_shards_of_the_command_that_were_not_scanned_starve_no_worker_for_certain(tmp_path, where):
     """Of a server or a command it is not known what is there; of a file it is."""
     where = where.replace("{tmp}", str(tmp_path))

@@ -15,6 +15,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import Folder, Sidecars
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
+from wdsflow.shards.shard import Shard
 from wdsflow.validate.forecast.forecast import Forecast, forecast
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
@@ -77,6 +78,10 @@ def broken(name: str, problem: Any, detail: str, folder: Folder | None = None) -
     return Sidecars({"s": folder or Folder()}, [SidecarFact(f"s/{name}", problem, detail)])
 
 
+def in_a_bucket(shard: ShardEvidence) -> None:
+    shard.url = Shard.url(f"s3://bucket/{shard.url}")
+
+
 EMPTY = Evidence("full", [evidence_of("v/0.tar", plain(0, others=30))])
 
 CASES: dict[str, Command] = {
@@ -126,6 +131,11 @@ CASES: dict[str, Command] = {
     "P322": Command(arguments={"train_num_samples": None}),
     "P323": Command(arguments={"train_data": "${WHERE_IS_IT}/{0..3}.tar"}),
     "P324": Command((100,) * 40, arguments={"dataset_resampled": True, "epochs": 1, "train_num_samples": 4000}),
+    "P332": Command(
+        adapt=in_a_bucket,
+        arguments={"train_data": "s3://bucket/s/{0..3}.tar"},
+        readers=("open-clip-3.3", "webdataset-1", "datasets"),
+    ),
     "P325": Command((9000,) * 4, adapt=heavy, arguments={"batch_size": 1024, "workers": 4}),
 }
 
@@ -160,7 +170,7 @@ def test_a_sound_command_over_sound_shards_gives_no_finding() -> None:
     assert run_rules(sound.context(), ["P"])[0] == []
 
 
-@pytest.mark.parametrize("code", sorted(set(CASES) - {"P301", "P305", "P306", "P307", "P311", "P312"}))
+@pytest.mark.parametrize("code", sorted(set(CASES) - {"P301", "P305", "P306", "P307", "P311", "P312", "P332"}))
 def test_without_a_training_command_the_rule_is_silent(code: str) -> None:
     assert run_rules(replace(CASES[code], given=False).context(), [code])[0] == []
 

@@ -27,6 +27,7 @@ from wdsflow.readers.base import (
     split_at_repeats,
     split_keys,
 )
+from wdsflow.readers.url_schemes import SCHEMES_02, unopened_by
 from wdsflow.readers.wanted_fields import (
     IMAGE_TROUBLE,
     IMAGES,
@@ -38,6 +39,7 @@ from wdsflow.readers.wanted_fields import (
     refused,
 )
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BLANK, EMPTY, NO_CAPTION, NOT_UTF8, Shape, ShardEvidence
+from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 T = TypeVar("T")
@@ -244,6 +246,10 @@ class OpenClip33(Reader):
     raises = False  # its handler logs the error and continues with the next shard
     joins = True  # webdataset up to 0.2.88
 
+    def unreached(self, url: Shard) -> str:
+        """Return why webdataset 0.2 has no handler for a url."""
+        return unopened_by(SCHEMES_02, url, in_a_shell=True)
+
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""
         return tuple(MARKED_BAD if is_marked_bad(sample) else self.fate(sample) for sample in split_at_repeats(shape))
@@ -365,3 +371,7 @@ class FeedReader(OpenClip33):
     def opens(self, shard: ShardEvidence) -> bool:
         """Return True: it reads all that the scan can read."""
         return True
+
+    def unreached(self, url: Shard) -> str:
+        """Return "": it opens all that the scan can open."""
+        return ""
