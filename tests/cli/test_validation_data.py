@@ -21,5 +21,5 @@ def test_a_command_that_crashes_when_it_evaluates_does_not_train(
     assert ended.value.code == 1
     text = " ".join(capsys.readouterr().out.split())
     assert "CRASHES" in text
-    assert "none of the 8 samples of --val-data is usable: rank 0 crashes after epoch 1" in text
+    assert "none of the 8 samples of --val-data is usable" in text
     assert "TRAINS" not in text

@@ -1,4 +1,4 @@
-"""``wdsflow scores --ledger`` promises what ``wdsflow cut`` keeps."""
+"""``wdsflow scores --ledger`` promises what ``wdsflow filter --ledger`` keeps."""
 
 import json
 import re

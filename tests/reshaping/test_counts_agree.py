@@ -36,7 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("reshard", "a.tar", "-o", "out"),
         ("graft", "a.tar", "-o", "out", "--from", "t.csv", "--on", "key", "--set", "txt=caption"),
         ("filter", "a.tar", "-o", "out", "--where", "caption_words >= 0", "--jobs", "0", "--unknown", "keep"),
-        (*"cut a.tar -o out --ledger scores --unknown keep --jobs 0 --where".split(), "caption_words > 0"),
+        (*"filter a.tar -o out --ledger scores --unknown keep --jobs 0 --where".split(), "caption_words > 0"),
         ("repair", "a.tar", "-o", "out"),
     ],
     ids=" ".join,

@@ -66,6 +66,7 @@ def judged(urls, level):
     return report, report.verdicts[0]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("cut", [1, 40, len(PICTURE) // 2])
 def test_cut_images_are_lost_at_every_level_that_reads_them(cut, real, tmp_path):
     urls = write(tmp_path, lambda fields: fields | {"jpg": PICTURE[:-cut]})
@@ -85,6 +86,7 @@ def test_names_alone_promise_nothing(real, tmp_path):
     assert "MAY TRAIN  up to 64 of 64 samples" in str(report)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("field", BROKEN)
 def test_a_broken_field_beside_image_and_caption_costs_the_sample(field, real, tmp_path):
     urls = write(tmp_path, lambda fields: fields | {field: BROKEN[field]})
@@ -144,6 +146,7 @@ def test_there_are_never_more_usable_samples_than_samples(level, real, tmp_path)
     assert (verdict.usable, verdict.usable <= verdict.samples) == (usable, True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", RARE)
 def test_rare_formats_are_what_pillow_makes_of_them_everywhere(kind, real, tmp_path):
     """The loader, the verdict and the decoder of filters agree, whether such an image is whole or cut."""
