@@ -57,7 +57,7 @@ def test_scores_by_models_have_no_numbers_and_make_later_ones_bounds(tmp_path):
     (model,) = [line for line in lines[1:4] if "ocr_area" in line]
     assert model.count("not measured") == 2
     (last,) = [number for number, line in enumerate(lines) if "at most 100.0% pass all terms" in line]
-    assert lines[last + 1].startswith("scores by models are not measured here")
+    assert lines[last + 1].startswith("scores by models come in addition")
 
 
 @pytest.mark.parametrize("unknown", ["quarantine", "keep", "drop"])

@@ -1,4 +1,4 @@
-"""The page of a run, in a real browser: what it counts is what ``cut`` keeps."""
+"""The page of a run, in a real browser: what it counts is what a filter keeps."""
 
 import json
 import random
@@ -326,9 +326,13 @@ def test_the_count_is_exact_for_keys_that_come_twice_and_numbers_without_end(chr
 
 def test_the_command_that_computes_missing_scores_reads_the_captions_of_the_run(chromium: Any, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    members = [(f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode()) for place in range(30)]
+    members: list[tuple[str, bytes]] = []
+    for place in range(30):
+        size = 40 if place % 2 else 80
+        members.append((f"{place}.jpg", picture(size, size, place)))
+        members.append((f"{place}.json", f'{{"a": "{"word " * (place % 5)}", "n": {place}}}'.encode()))
     write_tar(tmp_path / "in" / "it's.tar", members)
-    recipe = Recipe(where="key > '20' and caption_words > 2", caption="json:a")
+    recipe = Recipe(where="width > 60 and caption_words > 2", caption="json:a")
     filter_shards(str(tmp_path / "in"), tmp_path / "out", recipe, HERE)
     path = tmp_path / "report.html"
     path.write_text(run_page(tmp_path / "out"), encoding="utf-8")

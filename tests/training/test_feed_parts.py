@@ -421,7 +421,7 @@ def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
             chunks = planner.chunks()
             while batch is None:
                 tasks = next(chunks)
-                planner.take(tasks, [Sample() for _ in tasks])
+                planner.take(tasks, [Sample() for _ in tasks])  # type: ignore[misc]
                 batch = planner.next_batch()
             living = [weakref.ref(sample) for sample in batch.samples]
             batch.samples.clear()

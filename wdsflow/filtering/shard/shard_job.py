@@ -1,6 +1,7 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -42,6 +43,8 @@ from .shard_outputs import ShardTask, same_sample, write_shard
 
 # Samples of a window. A query takes 1 to 2 ms and more, so that it should be for many; a decoded image has up to 1 MB.
 _MOST_SAMPLES = 4096
+# A process begins with few, so that scores which take long soon show progress, and doubles them while they are quick.
+_LONG = 0.2  # seconds
 _MOST_DECODED = 64
 _MOST_BYTES = 16 << 20
 # The fields that may be large, besides images.
@@ -108,11 +111,15 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
 
 
 class _Window:
-    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then."""
+    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then.
 
-    def __init__(self, *, decodes: bool) -> None:
-        self._decodes = decodes
-        self._most = _MOST_DECODED if decodes else _MOST_SAMPLES
+    How many there are changes no result, because each is decided by itself.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._decodes = program.reads_contents()
+        self._most = _MOST_DECODED if self._decodes else _MOST_SAMPLES
         self._samples: list[Seen] = []
         self._bytes = 0
 
@@ -130,7 +137,8 @@ class _Window:
     @property
     def full(self) -> bool:
         """Whether the samples should be decided now."""
-        return len(self._samples) >= self._most or self._bytes >= _MOST_BYTES
+        most = min(self._most, self._program.together)
+        return len(self._samples) >= most or self._bytes >= _MOST_BYTES
 
     def take(self) -> "list[Seen]":
         """Return the samples, and begin the next window."""
@@ -253,7 +261,7 @@ class _Job:
         there = set(read_about(ledger)["identities"])
         self.calls = tuple(call for call in program.scores if call not in program.ranks and str(call) not in there)
         guard = BrokenScoreGuard(self.calls)
-        window = _Window(decodes=program.reads_contents())
+        window = _Window(self.program)
         settled = Settled(self.mark, source.length)
         for row in rows:
             if row.number not in waiting:
@@ -335,7 +343,7 @@ class _Job:
         modelled: Modelled | None,
         settled: Settled,
     ) -> list[Row]:
-        rows, known, window = [], self.known, _Window(decodes=self.program.reads_contents())
+        rows, known, window = [], self.known, _Window(self.program)
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
             row.fields, row.trouble = views.fields_of(sample), sample.trouble
@@ -370,7 +378,7 @@ class _Job:
         self, samples: "Sequence[Seen]", guard: BrokenScoreGuard, modelled: Modelled | None, settled: Settled
     ) -> None:
         """Compute the scores that decide samples, and what else is wanted of them."""
-        program = self.program
+        program, began = self.program, time.monotonic()
         program.advance(samples, self.mark)
         if program.asks_more or self.resized is not None:
             self._do_more(samples)
@@ -378,6 +386,8 @@ class _Job:
             if not guard.open:
                 break
             guard.check(row)
+        if time.monotonic() - began < _LONG:
+            program.together = min(2 * program.together, _MOST_SAMPLES)
         if modelled is not None:
             modelled.add(samples)
             return
