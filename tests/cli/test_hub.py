@@ -92,7 +92,9 @@ def test_validate_reports_of_a_repository_what_it_reports_of_the_folder(hub, cap
     assert run("validate", hub[0] / "set", *words) == there
     local = report(capsys)
     assert here["samples"] == local["samples"] == 60
-    assert [finding["code"] for finding in here["findings"]] == [finding["code"] for finding in local["findings"]]
+    codes = [finding["code"] for finding in here["findings"]]
+    assert "P332" in codes  # OpenCLIP needs a command to read these urls
+    assert [code for code in codes if code != "P332"] == [finding["code"] for finding in local["findings"]]
 
 
 def test_filter_keeps_what_it_keeps_of_the_folder_and_resumes(hub, tmp_path):

@@ -92,7 +92,9 @@ def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, le
     for name in ("samples", "fields"):
         assert here.get(name) == local.get(name)
     assert [verdict["outcome"] for verdict in here["verdicts"]] == [verdict["outcome"] for verdict in local["verdicts"]]
-    assert [finding["code"] for finding in here["findings"]] == [finding["code"] for finding in local["findings"]]
+    codes = [finding["code"] for finding in here["findings"]]
+    assert "P332" in codes  # OpenCLIP needs a command to read these urls
+    assert [code for code in codes if code != "P332"] == [finding["code"] for finding in local["findings"]]
 
 
 def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, capsys):
