@@ -120,7 +120,7 @@ class HalfDownload(Rule):
     """The download or the command that writes these shards did not finish.
 
     What: img2dataset writes ``NNNNN_stats.json`` when a shard is finished. Some shards of a folder have one, but these
-    have none. Or ``wdsflow filter``, ``cut``, ``repair``, ``reshard``, ``graft`` or ``pack`` wrote the folder, and ended
+    have none. Or ``wdsflow filter``, ``repair``, ``reshard``, ``graft`` or ``pack`` wrote the folder, and ended
     before all shards were written: the disk was full, or the command was interrupted or killed.
 
     Why it matters: a shard without a stats file is short, or cut in the middle of a sample, which readers often do not

@@ -1,6 +1,6 @@
 """The output folder of a run: its options, finished outputs, and counts that add up.
 
-Eight commands write into a folder: ``filter``, ``measure``, ``cut``, ``repair``, ``reshard``, ``graft``, ``pack`` and ``index``. All of
+Seven commands write into a folder: ``filter``, ``measure``, ``repair``, ``reshard``, ``graft``, ``pack`` and ``index``. All of
 them use ``OutputRecord``; one that writes each shard again needs no more than this::
 
     with (
@@ -42,6 +42,6 @@ normally, and list the shards that exist: ``begin`` moves those of an earlier ru
 after ``begin``, each ``add`` and ``finish``; see ``wdsflow.records.store``. ``lock`` is an object, too (``store_lock``).
 
 A new command defines a ``NewShard`` with its counts and a function that writes one output; CONTRIBUTING.md shows one.
-``filter``, ``measure`` and ``cut`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in
+``filter`` and ``measure`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in
 ``wdsflow/filtering/run_record.py``.
 """

@@ -46,7 +46,7 @@ class _Share(NamedTuple):
 class Subset:
     """Samples that a predicate keeps by the scores in ledgers.
 
-    ``urls``: the shards to train on, without those of which nothing is kept, as with ``cut``; ``weights``
+    ``urls``: the shards to train on, without those of which nothing is kept, as with ``filter``; ``weights``
     belong to them. ``digest``: of all kept samples. Raises SubsetError.
     """
 
