@@ -31,7 +31,7 @@ from .report.baseline import split_by_baseline
 from .report.report import Report
 from .rules.kit.base import Context
 from .rules.rule_catalog import check_codes, run_rules
-from .verdicts.verdict import PIPED, Outcome, Reason, Verdict, judge
+from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 
 _MOST_DECODED = 64 << 20  # bytes of shards that are decoded without being asked to: some seconds on one core
@@ -123,6 +123,8 @@ def _context(
             if reader.name.startswith("open-clip")
         }
     verdicts = [_overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name)) for reader in readers]
+    if parsed is None:
+        verdicts = [_by_commands(*each, evidence) for each in zip(verdicts, readers, strict=True)]
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 
@@ -191,6 +193,13 @@ def _scan_validation(
         return None  # the forecast reports this itself
 
 
+def _by_commands(verdict: Verdict, reader: Reader, evidence: Evidence) -> Verdict:
+    """Return a verdict on shards that the reader opens only by commands with a title that states it."""
+    if not any(reader.unreached(shard.url) for shard in evidence.shards):
+        return verdict
+    return replace(verdict, title=f"{verdict.title} through pipe: urls")
+
+
 def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
     """Replace the outcome if the command as a whole crashes or starves although samples pass."""
     if result is None:
@@ -207,6 +216,4 @@ def _overrule(verdict: Verdict, result: Forecast | None) -> Verdict:
         return verdict
     if verdict.outcome == outcome:
         return verdict
-    # The command says how shards are opened.
-    title = verdict.title.removesuffix(PIPED)
-    return replace(verdict, title=title, outcome=outcome, reasons=(Reason("forecast", 0, text), *verdict.reasons))
+    return replace(verdict, outcome=outcome, reasons=(Reason("forecast", 0, text), *verdict.reasons))

@@ -12,6 +12,7 @@ from tests.filtering.shards import digests
 from tests.printed.pasted import paste
 from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
+from wdsflow.models.model_costs import ModelCost, add_costs, read_costs
 
 WHERE = 'slow_batch(seconds=0.02) > 3 and caption != ""'
 
@@ -50,6 +51,18 @@ def test_ledgers_know_nothing_of_time(tmp_path: Path) -> None:
     for out in ("one", "two"):
         measured(url, tmp_path / out, "slow_batch(seconds=0)", jobs=0)
     assert digests(tmp_path / "one") == digests(tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[1]", b'[{"model": "x", "called": "m", "where": "cpu", "items": "2", "seconds": 1}]']
+)
+def test_a_damaged_file_of_costs_has_none(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "costs.json"
+    path.write_bytes(damage)
+
+    assert read_costs([path]) == []
+    add_costs(path, [ModelCost("x", "m", "cpu", 2, 1.0)])
+    assert [cost.items for cost in read_costs([path])] == [2]
 
 
 def test_explain_names_the_commands_that_measure_a_model_and_then_its_cost(tmp_path: Path) -> None:

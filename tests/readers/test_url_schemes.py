@@ -4,7 +4,13 @@ import importlib
 
 import pytest
 
-from wdsflow.readers.url_schemes import SCHEMES_02, SCHEMES_1, as_pipe, unopened_by
+from wdsflow.readers.url_schemes import (
+    SCHEMES_02,
+    SCHEMES_1,
+    as_pipe,
+    unopened_by_webdataset_02,
+    unopened_by_webdataset_1,
+)
 from wdsflow.shards.shard import Shard
 
 
@@ -21,13 +27,13 @@ def test_files_and_urls_with_a_handler_are_opened(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("GOPEN_REWRITE", raising=False)
     shards = [Shard.file("s/0.tar"), Shard.url("https://host/0.tar"), Shard.command("pipe:cat 0.tar")]
 
-    assert [unopened_by(SCHEMES_02, shard, in_a_shell=True) for shard in shards] == ["", "", ""]
+    assert [unopened_by_webdataset_02(shard) for shard in shards] == ["", "", ""]
     hub = Shard.url("hf://datasets/org/set/0.tar")
-    assert unopened_by(SCHEMES_1, hub, in_a_shell=False) == ""
-    assert unopened_by(SCHEMES_02, hub, in_a_shell=True) == "webdataset opens no hf: urls"
+    assert unopened_by_webdataset_1(hub) == ""
+    assert unopened_by_webdataset_02(hub) == "webdataset opens no hf: urls"
     quoted = Shard.url("https://host/it's.tar")
-    assert "between single quotes into a shell command" in unopened_by(SCHEMES_02, quoted, in_a_shell=True)
-    assert unopened_by(SCHEMES_1, quoted, in_a_shell=False) == ""
+    assert "between single quotes into a shell command" in unopened_by_webdataset_02(quoted)
+    assert unopened_by_webdataset_1(quoted) == ""
 
 
 def test_no_command_is_made_of_names_that_a_shell_would_not_take_as_they_are() -> None:

@@ -12,6 +12,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import CrashKind, Sidecars, Start, not_expanded, start
 from wdsflow.readers.open_clip.versions import EpochLength, FeedReader, OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
+from wdsflow.shards.source.base import named
 from wdsflow.text.words import duration, how_many, size
 
 from ..verdicts.wording import crash_text
@@ -133,7 +134,9 @@ def forecast(
     literal = "" if ours else next(iter(not_expanded(arguments.train_data)), "")
     base = replace(base, not_expanded=literal)
     listed, note, unknown = named_shards(found.urls, evidence, literally=bool(literal))
-    listed = [shard if not reader.unreached(shard.url) else unread(shard) for shard in listed]
+    # Not those that stand in for the shards of the command: how it opens its own is another question.
+    unreached = {url for url in map(named, found.urls or ()) if reader.unreached(url)}
+    listed = [unread(shard.url) if shard.url in unreached else shard for shard in listed]
     notes = [note] if note else []
     base = replace(base, shards=len(listed))
     if found.crash is not None:

@@ -99,7 +99,7 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: b
         note = "none of the shards of --train-data was scanned: the given shards were used instead"
         return NamedShards(list(evidence.shards), note)
     pairs = list(zip(locations, found, strict=True))
-    shards = [shard or unread(ShardEvidence(url)) for url, shard in pairs]
+    shards = [shard or unread(url) for url, shard in pairs]
     unknown = frozenset(  # OpenCLIP may find these; for servers and commands this is not known
         place
         for place, (url, shard) in enumerate(pairs)
@@ -110,9 +110,9 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: b
     return NamedShards(shards, note if unknown else "", unknown)
 
 
-def unread(shard: ShardEvidence) -> ShardEvidence:
+def unread(url: Shard) -> ShardEvidence:
     """Return the evidence of a shard that a reader cannot open."""
-    return ShardEvidence(shard.url, error="missing", stop=Stop("unreadable"))
+    return ShardEvidence(url, error="missing", stop=Stop("unreadable"))
 
 
 def epochs_to_check(epochs: int, n_shards: int) -> int:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from wdsflow.readers.base import BAD_MARK
+from wdsflow.readers.base import BAD_MARK, KEY, URL
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import (
     BAD,
@@ -26,7 +26,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, as_bytes, is_option, parts_seen, repair
+from .kit.base import Context, TallyRule, as_bytes, first_seen, is_option, parts_seen, repair
 from .kit.families import LossRule
 from .kit.shapes import RuleLoss
 
@@ -194,6 +194,49 @@ class MarkedBad(LossRule):
 
 def _is_mark(part: Part) -> bool:
     return part.suffix.lower() == BAD_MARK and part.status != EMPTY
+
+
+class ReplacedKey(LossRule):
+    """A field has the name of one that webdataset sets itself.
+
+    What: a sample has a member ``.__key__`` or ``.__url__``, such as ``000.__key__``.
+
+    Why it matters: webdataset keeps a sample as a dict, in which it sets ``__key__`` and ``__url__``. Up to 0.2 such a
+    member replaces the value: the sample ends there, and its other members make samples of their own, each without an
+    image or a caption. webdataset 1.x raises "duplicate file name in tar file".
+
+    In practice: samples that a pipeline gave were written field by field, with the fields that it had set.
+
+    Fix: ``wdsflow repair SHARD -o repaired --rename __key__=key_field`` gives the field another name.
+    """
+
+    code = "F128"
+
+    def seen(self, shard: ShardEvidence) -> Tally:
+        """Count by shape."""
+        return parts_seen(shard, _is_set_by_webdataset)
+
+    def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
+        return f"{how_many(count, 'field has', 'fields have')} the name of one that webdataset sets itself{first_seen(detail)}"
+
+    def fixed_part(self, part: Part) -> Part:
+        return part._replace(suffix=_renamed(part.suffix)) if _is_set_by_webdataset(part) else part
+
+    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
+        del tally
+        words: list[str] = []
+        for name in (KEY, URL):
+            if name in shard.fields:
+                words += ["--rename", f"{name}={_renamed(name)}"]
+        return repair([shard.url], *words, note="gives these fields other names")
+
+
+def _is_set_by_webdataset(part: Part) -> bool:
+    return part.suffix.lower() in (KEY, URL)
+
+
+def _renamed(suffix: str) -> str:
+    return f"{suffix.lower().strip('_')}_field"
 
 
 _PACKAGES = {"msgpack": "msgpack", "cbor": "cbor"}

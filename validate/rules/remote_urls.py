@@ -1,13 +1,18 @@
 """Rules about the urls of shards, which readers open in their own ways."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from wdsflow.readers.base import Reader
+from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.url_schemes import as_pipe
+from wdsflow.scan.evidence import ShardEvidence
 from wdsflow.shards.shard import PIPE
+from wdsflow.shards.source.base import named
+from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape, quote
 from wdsflow.text.words import how_many
 
-from ..finding import Finding, Repair
+from ..finding import Finding
 from .kit.base import Context, Rule
 from .kit.families import flag
 
@@ -31,39 +36,40 @@ class UnopenedUrls(Rule):
     code = "P332"
 
     def check(self, context: Context) -> Iterator[Finding]:
-        shards = context.evidence.shards
         for reader in context.readers:
-            unreached = [(shard.url, why) for shard in shards if (why := reader.unreached(shard.url))]
+            is_open_clip = reader.name.startswith("open-clip")
+            if is_open_clip and context.arguments is not None:
+                yield from self._of_command(context.arguments, reader)
+            else:
+                yield from self._of_shards(context.evidence.shards, reader)
+
+    def _of_command(self, arguments: Arguments, reader: Reader) -> Iterator[Finding]:
+        """Yield the findings on what a training command names, wherever the shards are that were scanned."""
+        for option, data in (("--train-data", arguments.train_data), ("--val-data", arguments.val_data)):
+            patterns = data.split("::") if data else []
+            unreached = [(pattern, why) for pattern in patterns if (why := reader.unreached(named(pattern)))]
             if not unreached:
                 continue
             first, why = unreached[0]
-            title = reader.title.split(" (")[0]
-            opens = "opens none of" if len(unreached) == len(shards) else "does not open"
-            text = f"{title} {opens} {how_many(len(unreached), 'shard')}, first {escape(first, 200)}: {why}"
-            clip = reader.name.startswith("open-clip")
-            instead = "; wdsflow train does" if clip else ""
-            piped = as_pipe(first)
-            if piped:
-                instead += f"; a command does as well, such as {quote(piped)}"
-            is_stated = context.arguments is not None and clip
-            yield self.found(
-                f"{text}{instead}",
-                (reader.name,),
-                first,
-                count=len(unreached),
-                severity="error" if is_stated else "warning",
-                fix=_fix(context) if clip else None,
-            )
+            text = f"{_name(reader)} does not open {option} {escape(redact(first), 200)}: {why}; wdsflow train does"
+            piped = [pattern if pattern.startswith(PIPE) else as_pipe(pattern) for pattern in patterns]
+            fix = flag(option, "::".join(piped)) if all(piped) else None
+            yield self.found(text, (reader.name,), severity="error", fix=fix)
+
+    def _of_shards(self, shards: Sequence[ShardEvidence], reader: Reader) -> Iterator[Finding]:
+        unreached = [(shard.url, why) for shard in shards if (why := reader.unreached(shard.url))]
+        if not unreached:
+            return
+        first, why = unreached[0]
+        opens = "opens none of" if len(unreached) == len(shards) else "does not open"
+        text = f"{_name(reader)} {opens} {how_many(len(unreached), 'shard')}, first {escape(first, 200)}: {why}"
+        if reader.name.startswith("open-clip"):
+            text += "; wdsflow train does"
+        if piped := as_pipe(first):
+            text += f"; a command does as well, such as {quote(piped)}"
+        yield self.found(text, (reader.name,), first, count=len(unreached))
 
 
-def _fix(context: Context) -> Repair | None:
-    """Return the training command with a command in place of each url; None if one is not known for each."""
-    if context.arguments is None or not context.arguments.train_data:
-        return None
-    commands: list[str] = []
-    for pattern in context.arguments.train_data.split("::"):
-        command = pattern if pattern.startswith(PIPE) else as_pipe(pattern)
-        if not command:
-            return None
-        commands.append(command)
-    return flag("--train-data", "::".join(commands))
+def _name(reader: Reader) -> str:
+    """Return the title of a reader without what is in brackets."""
+    return reader.title.split(" (")[0]

@@ -18,8 +18,6 @@ from .wording import crash_text, fields_of, loss_text
 
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
 PIPELINE = "pipeline"  # the reader that the user wrote
-# Part of a title: what is said of a reader holds if commands read the shards for it.
-PIPED = " through pipe: urls"
 _OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
 
 _DOUBTFUL = "their contents are too large to be decoded here, or a pickle looks broken"
@@ -123,7 +121,7 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
         reasons.append(Reason("suspect", 0, f"{how_many(doubtful, 'more sample')} may be lost: {_DOUBTFUL}"))
     return Verdict(
         reader=reader.name,
-        title=reader.title + PIPED * _is_unreached(evidence, reader),
+        title=reader.title,
         outcome=outcome,
         samples=samples,
         usable=result.usable,
@@ -231,11 +229,6 @@ def _spoiled_shard(shard: ShardEvidence) -> ShardEvidence:
         all_runs=spoiled(shard.all_runs),
         by_arrow=None if shard.by_arrow is None else _spoiled_shard(shard.by_arrow),
     )
-
-
-def _is_unreached(evidence: Evidence, reader: Reader) -> bool:
-    """Return whether a reader cannot open some shard by its url: the verdict is on what it gets from a command."""
-    return any(reader.unreached(shard.url) for shard in evidence.shards)
 
 
 def _note(evidence: Evidence, pickled: bool, unknown: str) -> str:

@@ -35,7 +35,7 @@ def measure(
 
     wdsflow measure "in/{000..042}.tar" -o scored --scores min_side,caption_words,blur
 
-    Then choose thresholds, and filter with wdsflow filter --ledger as often as you like. The same command with other scores adds
+    Then choose thresholds, and filter by them as often as you like: wdsflow filter --ledger. The same command with other scores adds
     them to the ledgers; what is there is not computed again. The predicate of a recipe is ignored.
 
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of

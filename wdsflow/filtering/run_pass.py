@@ -34,12 +34,12 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 from wdsflow.stages.scores.model.model_score import Model
 
-from .explain_models import models_by_digest
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
 from .run_progress import RunWatch, watching
 from .run_record import RunRecord
 from .run_report import RunReport
+from .score_costs import models_by_digest
 
 _Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
 BASE = 160 << 20  # bytes of a process before it sees a sample

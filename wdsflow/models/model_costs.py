@@ -92,5 +92,6 @@ def read_costs(paths: Iterable[Path]) -> list[ModelCost]:
     found: list[ModelCost] = []
     for path in paths:
         with suppress(OSError, ValueError, TypeError):
-            found += [ModelCost(**each) for each in json.loads(path.read_bytes())]
-    return [cost for cost in found if cost.items > 0]
+            costs = [ModelCost(**each) for each in json.loads(path.read_bytes())]
+            found += [cost for cost in costs if cost.items > 0 and cost.seconds >= 0]
+    return found

@@ -8,7 +8,7 @@ from wdsflow.shards.shard import Shard
 
 from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, is_marked_bad, lacking
 from .open_clip.versions import Buffers, epoch_order
-from .url_schemes import SCHEMES_02, unopened_by
+from .url_schemes import unopened_by_webdataset_02
 from .wanted_fields import IMAGE_TROUBLE, OTHER_TROUBLE, reason_for
 
 _IMAGES = ("jpg", "png", "webp")
@@ -40,7 +40,7 @@ class Timm(Reader):
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset 0.2 has no handler for a url."""
-        return unopened_by(SCHEMES_02, url, in_a_shell=True)
+        return unopened_by_webdataset_02(url)
 
     def image_fields(self) -> tuple[str, ...]:
         """Return timm's default ``input_key``."""

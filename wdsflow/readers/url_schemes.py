@@ -9,29 +9,37 @@ from wdsflow.shards.shard import PIPE, Shard
 # Handlers of webdataset.gopen, in 0.2.86 and in 1.x.
 SCHEMES_02 = frozenset("pipe http https ais sftp ftps scp gs htgs".split())
 SCHEMES_1 = SCHEMES_02 | {"hf"}
-# Those that 0.2 puts between single quotes into a shell command.
-_IN_A_SHELL = SCHEMES_02 - {"pipe"}
 
 
-def unopened_by(schemes: frozenset[str], url: Shard, *, in_a_shell: bool) -> str:
-    """Return why webdataset cannot open a shard by its url; "" if it can.
+def unopened_by_webdataset_02(url: Shard) -> str:
+    """Return why webdataset 0.2 cannot open a shard by its url; "" if it can.
 
-    ``in_a_shell``: it puts urls into shell commands, as 0.2 does. With GOPEN_REWRITE in the environment it opens other urls.
-
-    >>> unopened_by(SCHEMES_02, Shard.url("s3://bucket/0.tar"), in_a_shell=True)
+    >>> unopened_by_webdataset_02(Shard.url("s3://bucket/0.tar"))
     'webdataset opens no s3: urls'
     """
-    if url.path is not None or "GOPEN_REWRITE" in os.environ:
-        return ""
-    scheme = PIPE.rstrip(":") if url.is_pipe else urlsplit(url).scheme
-    by_ais = os.environ.get("USE_AIS_FOR", "").split(":")
-    if scheme not in schemes and scheme not in by_ais:
-        return f"webdataset opens no {scheme}: urls"
-    if in_a_shell and scheme in _IN_A_SHELL and "'" in url.exact:
+    if why := _no_handler(url, SCHEMES_02):
+        return why
+    if url.kind == "url" and "'" in url.exact:
+        scheme = urlsplit(url).scheme
         return (
             f"webdataset puts {scheme}: urls between single quotes into a shell command, and this one has such a quote"
         )
     return ""
+
+
+def unopened_by_webdataset_1(url: Shard) -> str:
+    """Return why webdataset 1.x cannot open a shard by its url; "" if it can."""
+    return _no_handler(url, SCHEMES_1)
+
+
+def _no_handler(url: Shard, schemes: frozenset[str]) -> str:
+    # With GOPEN_REWRITE it opens other urls than it is given, and with USE_AIS_FOR AIStore opens some.
+    if url.kind != "url" or "GOPEN_REWRITE" in os.environ:
+        return ""
+    scheme = urlsplit(url).scheme
+    if scheme in schemes or scheme in os.environ.get("USE_AIS_FOR", "").split(":"):
+        return ""
+    return f"webdataset opens no {scheme}: urls"
 
 
 def as_pipe(pattern: str) -> str:

@@ -7,7 +7,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import KEY, MARKED_BAD, URL, USABLE, Fate, Reader, Sample, first_of, first_repeat, is_marked_bad, lacking
-from .url_schemes import SCHEMES_02, SCHEMES_1, unopened_by
+from .url_schemes import unopened_by_webdataset_02, unopened_by_webdataset_1
 from .wanted_fields import IMAGES, OTHERS, PICKLES, TEXTS, reason_for, refused
 
 _CAPTION = "txt"
@@ -33,7 +33,7 @@ class WebDataset1(Reader):
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
-        return unopened_by(SCHEMES_1, url, in_a_shell=False)
+        return unopened_by_webdataset_1(url)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of the one sample of the run."""
@@ -74,4 +74,4 @@ class WebDataset02(WebDataset1):
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
-        return unopened_by(SCHEMES_02, url, in_a_shell=True)
+        return unopened_by_webdataset_02(url)

@@ -47,9 +47,9 @@ FILTERS = [
         times=10,
     ),
     Entry(
-        "cut-large",
-        "time of a cut by a ledger, 1.5 MB samples, synced, compared with cp of the same bytes, not synced",
-        "cut",
+        "filter-by-ledger",
+        "time of a filter by a ledger, 1.5 MB samples, synced, compared with cp of the same bytes, not synced",
+        "filter-by-ledger",
         "cp",
         "large",
         1 / 0.6,

@@ -76,14 +76,14 @@ def webdataset(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     return result
 
 
-def cut(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
+def by_ledger(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     """`wdsflow filter --ledger`, in one process, from a ledger that was made before."""
     with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 
         begun = clock()
-        report = filter_shards(paths, os.path.join(folder, "cut"), recipe, options, ledger=scores)
-        written = _size(os.path.join(folder, "cut"))
+        report = filter_shards(paths, os.path.join(folder, "kept"), recipe, options, ledger=scores)
+        written = _size(os.path.join(folder, "kept"))
         result: dict[str, Any] = begun.stop(samples=report.total("samples"), seen=written)
     return result
 
@@ -93,7 +93,7 @@ def copy(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
     with scored(paths) as (folder, scores, recipe, options):
         from wdsflow.filtering.run_filter import filter_shards
 
-        source, target = os.path.join(folder, "cut"), os.path.join(folder, "copy")
+        source, target = os.path.join(folder, "kept"), os.path.join(folder, "copy")
         report = filter_shards(paths, source, recipe, options, ledger=scores)
         names = [entry.path for entry in os.scandir(source) if entry.name.endswith(".tar")]
         subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)

@@ -113,7 +113,7 @@ JOBS: dict[str, Callable[[list[str]], Result]] = {
     "read": plain_read,
     "filter": lambda paths: filtering.ours(paths, Clock),
     "filter-webdataset": lambda paths: filtering.webdataset(paths, Clock),
-    "cut": lambda paths: filtering.cut(paths, Clock),
+    "filter-by-ledger": lambda paths: filtering.by_ledger(paths, Clock),
     "cp": lambda paths: filtering.copy(paths, Clock),
     "reshard": lambda paths: resharding.ours(paths, Clock, shards=7),
     "reshard-shuffle": lambda paths: resharding.ours(paths, Clock, shards=7, shuffle=1),

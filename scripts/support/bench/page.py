@@ -117,7 +117,7 @@ def write_page(result: dict[str, Any], page: Path) -> None:
     of_loaders = [row for row in entries if row["name"].startswith(_OF_LOADERS)]
     text = f"{INTRODUCTION}\n{result['date']}, {where}, Python {machine['python']}.\n{what}.\n\n"
     sections = {
-        FILTERS: ("filter-", "cut-"),
+        FILTERS: ("filter-",),
         RESHARDING: ("reshard-",),
         GRAFTS: ("graft-",),
         PACKING: ("pack-",),

@@ -147,6 +147,11 @@ CASES: dict[str, Case] = {
         *(("901.jpg", jpeg()), ("901.txt", b"a cat"), ("901.__bad__", b"")),
         readers=("open-clip-3.3", "ray-data"),
     ),
+    "F128": one(
+        *(("900.jpg", jpeg()), ("900.__key__", b"900"), ("900.txt", b"a cat")),
+        *(("901.jpg", jpeg()), ("901.txt", b"a cat"), ("901.__url__", b"a.tar")),
+        readers=("open-clip-3.3", "webdataset-1"),
+    ),
     # images
     "I201": image(png()[:40] + b"\xff" * 60 + png()[100:], name="900.png", level="full", readers=READERS[:3]),
     "I202": image(jpeg()[:-200], level="full"),

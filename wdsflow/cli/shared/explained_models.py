@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from wdsflow.filtering.explain_models import ScoreCost, model_costs
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import with_precision
 from wdsflow.filtering.run_options import RunOptions
+from wdsflow.filtering.score_costs import ScoreCost, score_costs
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import spelled
@@ -22,7 +22,7 @@ def model_lines(typed: Typed, recipe: Recipe, options: RunOptions) -> Iterator[s
     """
     given = (typed.given.get(name) for name in ("out", "embeddings_from"))
     folders = [str(folder) for folder in given if folder is not None and remote_url(folder) is None]
-    costs = model_costs(with_precision(recipe, options)[0], folders)
+    costs = score_costs(with_precision(recipe, options)[0], folders)
     if not costs:
         return
     yield "scores by models:"

@@ -52,8 +52,6 @@ RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like pr
 _KEPT_IN_DETAIL = 500  # characters
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
 
-_FIRST_TOGETHER = 8
-
 
 def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
     """Return the result of ``compute``, or Unknown: a bad sample must not fail its shard. Raises OSError."""
@@ -163,8 +161,6 @@ class Program:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        # Samples that are decided together; more, the quicker they are.
-        self.together = _FIRST_TOGETHER
         parse_size(recipe.image_memory)  # report an invalid size before the first sample
         self.shrinker = shrinker_of(recipe)
         names = all_scores()

@@ -21,7 +21,7 @@ from wdsflow.filtering.ledger.ledger_row import (
 )
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of
-from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.stages.scores.score_catalog import all_scores
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
-# A score that a sample did not need.
-_NOT_COMPUTED = Unknown("not-computed")
 _MOST_TEXTS = 10_000  # distinct values of a text that are counted
 
 
@@ -245,13 +243,13 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     numbers = np.full(len(rows), np.nan)
     column.samples += len(rows)
     for place, row in enumerate(rows):
-        value = row.values.get(column.call, _NOT_COMPUTED)
+        value = row.values.get(column.call, NOT_COMPUTED)
         found = value if column.kind != "number" else _worst(value, small=column.small)
         if row.trouble:
             column.unreadable += 1
             continue
         column.several += isinstance(value, list)
-        if found is _NOT_COMPUTED:
+        if found is NOT_COMPUTED:
             column.missing += 1
         elif isinstance(found, Unknown):
             column.failed[found.slug] += 1
@@ -264,7 +262,7 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     return numbers
 
 
-def _worst(value: Value | Unknown, *, small: bool) -> Value | Unknown:
+def _worst(value: Value | Unknown | NotComputed, *, small: bool) -> Value | Unknown | NotComputed:
     """Return the value of a sample that a threshold looks at, or why there is none."""
     if value is None or (isinstance(value, list) and (not value or None in value)):
         return missing_value(value)
@@ -292,8 +290,8 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     program.decide(rows)
     for place, row in enumerate(rows):
         if row.outcome == "kept":
-            found = _worst(row.values.get(column.call, _NOT_COMPUTED), small=column.small)
-            if found is _NOT_COMPUTED:
+            found = _worst(row.values.get(column.call, NOT_COMPUTED), small=column.small)
+            if found is NOT_COMPUTED:
                 raise MissingScore(
                     str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
                 )

@@ -1,12 +1,11 @@
 """Scores of a run's page as sliders and checkboxes, and their values in each sample."""
 
 import base64
-import enum
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +17,20 @@ from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operati
 from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger_row import Row
 from wdsflow.filtering.predicates.catalog import parse
-from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unknown, Value
 from wdsflow.pages.histograms import Chart, chart, number
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest_after
 
-UNKNOWN, NOT_COMPUTED = -1, -2  # could not be computed; was not needed
+# Positions of a value that could not be computed, and of one that was not needed.
+_NO_POSITION, _NOT_NEEDED = -1, -2
 _SHORT = 9  # characters of a number that needs no rounding
 
 Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.signedinteger]
 
 
-class _Missing(enum.Enum):
-    """A score that a sample did not need."""
-
-    NOT_COMPUTED = "not computed"
-
-
-_NOT_THERE: Final = _Missing.NOT_COMPUTED
-_Known: TypeAlias = Value | Unknown | _Missing
+_Known: TypeAlias = Value | Unknown | NotComputed
 
 
 def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
@@ -128,7 +121,7 @@ class Choice:
 
 def choice(rows: Sequence[Row], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
     """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
-    values = [_entries(row.values.get(call, _NOT_THERE)) for row in rows]
+    values = [_entries(row.values.get(call, NOT_COMPUTED)) for row in rows]
     counts: Counter[Constant] = Counter(
         value for entries in values for value in set(entries) if isinstance(value, (bool, str))
     )
@@ -152,13 +145,13 @@ def _can_be_written(value: Constant) -> bool:
     return len(_shown(value)) <= _LONGEST and _shown(value).isprintable()
 
 
-def _bit(entry: Constant | _Missing | None, bits: Mapping[Constant, int]) -> int:
-    if entry is _NOT_THERE:
+def _bit(entry: Constant | NotComputed | None, bits: Mapping[Constant, int]) -> int:
+    if entry is NOT_COMPUTED:
         return _PENDING
     return bits.get(entry, _OTHER) if isinstance(entry, (bool, str)) else _UNKNOWN
 
 
-def _entries(value: _Known) -> Sequence[Constant | _Missing | None]:
+def _entries(value: _Known) -> Sequence[Constant | NotComputed | None]:
     """Return the values of a sample; None is one that could not be computed."""
     if isinstance(value, list):
         return value or [None]
@@ -203,7 +196,7 @@ class Slider:
 
     call: ScoreCall
     edges: list[float]
-    low: Codes  # or UNKNOWN, NOT_COMPUTED
+    low: Codes  # or _NO_POSITION, _NOT_NEEDED
     high: Codes
     chart: Chart
     lows: Floats
@@ -276,7 +269,7 @@ def slider(
 
     A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
     """
-    ends = np.array([_ends(row.values.get(call, _NOT_THERE), keeps=unknown_keeps) for row in rows], np.float64)
+    ends = np.array([_ends(row.values.get(call, NOT_COMPUTED), keeps=unknown_keeps) for row in rows], np.float64)
     low, high, state = ends.reshape(-1, 3).T
     finite = np.flatnonzero((state == 0) & np.isfinite(low))
     if not len(finite):
@@ -291,12 +284,12 @@ def slider(
 
 def _ends(value: _Known, *, keeps: bool) -> tuple[float, float, int]:
     """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
-    if value is _NOT_THERE:
-        return 0.0, 0.0, NOT_COMPUTED
+    if value is NOT_COMPUTED:
+        return 0.0, 0.0, _NOT_NEEDED
     values = value if isinstance(value, list) else [value]
     known = [each for each in values if isinstance(each, (int, float)) and not math.isnan(each)]
     if not known or (len(known) < len(values) and not keeps):
-        return 0.0, 0.0, UNKNOWN
+        return 0.0, 0.0, _NO_POSITION
     return min(known), max(known), 0
 
 
@@ -311,7 +304,9 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
     special = np.iinfo(kind).max
 
     def stored(codes: Codes) -> str:
-        return packed(np.where(codes == UNKNOWN, special, np.where(codes == NOT_COMPUTED, special - 1, codes)), kind)
+        return packed(
+            np.where(codes == _NO_POSITION, special, np.where(codes == _NOT_NEEDED, special - 1, codes)), kind
+        )
 
     same = bool(np.array_equal(found.low, found.high))
     ends = {

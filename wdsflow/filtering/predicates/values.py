@@ -1,6 +1,7 @@
 """The value of a score for a sample, or why it has none."""
 
-from typing import NamedTuple, TypeAlias
+import enum
+from typing import Final, NamedTuple, TypeAlias
 
 from wdsflow.expressions.score_call import Constant
 
@@ -13,3 +14,13 @@ class Unknown(NamedTuple):
 
     slug: str
     detail: str = ""
+
+
+class NotComputed(enum.Enum):
+    """The type of NOT_COMPUTED."""
+
+    NOT_COMPUTED = "not computed"
+
+
+# In place of a score that a sample did not need.
+NOT_COMPUTED: Final = NotComputed.NOT_COMPUTED

@@ -39,16 +39,9 @@ from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .resized_images import ResizedImages
+from .sample_window import SampleWindow, window_size_of
 from .shard_outputs import ShardTask, same_sample, write_shard
 
-# Samples of a window. A query takes 1 to 2 ms and more, so that it should be for many; a decoded image has up to 1 MB.
-_MOST_SAMPLES = 4096
-# A process begins with few, so that scores which take long soon show progress, and doubles them while they are quick.
-_LONG = 0.2  # seconds
-_MOST_DECODED = 64
-_MOST_BYTES = 16 << 20
-# The fields that may be large, besides images.
-_TEXTS = ("json", "txt")
 _OTHERS = "its ledger has other samples; measure it again with --restart"
 KILLED = "killed-worker"  # the trouble of a sample that killed its process
 
@@ -110,45 +103,10 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
         raise
 
 
-class _Window:
-    """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then.
-
-    How many there are changes no result, because each is decided by itself.
-    """
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._decodes = program.reads_contents()
-        self._most = _MOST_DECODED if self._decodes else _MOST_SAMPLES
-        self._samples: list[Seen] = []
-        self._bytes = 0
-
-    def add(self, sample: Seen) -> None:
-        """Add the next sample."""
-        self._samples.append(sample)
-        if self._decodes:
-            self._bytes += sample.row.end - sample.row.start
-            return
-        fields = sample.view.fields
-        for name in _TEXTS:
-            if name in fields:
-                self._bytes += fields.size(name)
-
-    @property
-    def full(self) -> bool:
-        """Whether the samples should be decided now."""
-        most = min(self._most, self._program.together)
-        return len(self._samples) >= most or self._bytes >= _MOST_BYTES
-
-    def take(self) -> "list[Seen]":
-        """Return the samples, and begin the next window."""
-        taken, self._samples, self._bytes = self._samples, [], 0
-        return taken
-
-
 class _Job:
     def __init__(self, task: ShardTask, mark: Mark) -> None:
         self.task, self.mark, self.program = task, mark, program_of(task.recipe)
+        self.window_size = window_size_of(task.recipe)
         expected, found = task.about.get("identities"), self.program.score_identities
         if expected is not None and expected != found:
             what = "; ".join(differences(expected, found))
@@ -261,7 +219,7 @@ class _Job:
         there = set(read_about(ledger)["identities"])
         self.calls = tuple(call for call in program.scores if call not in program.ranks and str(call) not in there)
         guard = BrokenScoreGuard(self.calls)
-        window = _Window(self.program)
+        window = SampleWindow(self.program, self.window_size)
         settled = Settled(self.mark, source.length)
         for row in rows:
             if row.number not in waiting:
@@ -343,7 +301,7 @@ class _Job:
         modelled: Modelled | None,
         settled: Settled,
     ) -> list[Row]:
-        rows, known, window = [], self.known, _Window(self.program)
+        rows, known, window = [], self.known, SampleWindow(self.program, self.window_size)
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
             row.fields, row.trouble = views.fields_of(sample), sample.trouble
@@ -386,8 +344,7 @@ class _Job:
             if not guard.open:
                 break
             guard.check(row)
-        if time.monotonic() - began < _LONG:
-            program.together = min(2 * program.together, _MOST_SAMPLES)
+        self.window_size.took(time.monotonic() - began)
         if modelled is not None:
             modelled.add(samples)
             return

@@ -27,7 +27,7 @@ from wdsflow.readers.base import (
     split_at_repeats,
     split_keys,
 )
-from wdsflow.readers.url_schemes import SCHEMES_02, unopened_by
+from wdsflow.readers.url_schemes import unopened_by_webdataset_02
 from wdsflow.readers.wanted_fields import (
     IMAGE_TROUBLE,
     IMAGES,
@@ -248,7 +248,7 @@ class OpenClip33(Reader):
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset 0.2 has no handler for a url."""
-        return unopened_by(SCHEMES_02, url, in_a_shell=True)
+        return unopened_by_webdataset_02(url)
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample that the run is cut into; none of them is a crash."""

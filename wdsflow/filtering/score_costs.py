@@ -27,7 +27,7 @@ def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
     return {digest(model.identity()): model for model in models}
 
 
-def model_costs(recipe: Recipe, folders: Sequence[str | os.PathLike[str]]) -> list[ScoreCost]:
+def score_costs(recipe: Recipe, folders: Sequence[str | os.PathLike[str]]) -> list[ScoreCost]:
     """Return the costs of each score by models, by the runs in some folders. Raises ValueError for an invalid recipe."""
     program = program_of(canonical_recipe(recipe))
     found = []
