@@ -1,4 +1,4 @@
-"""The command that CONTRIBUTING.md shows is complete: it is run as it is there."""
+"""The command that docs/extending.md shows is complete: it is run as it is there."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.cli.shards import with_txt
 from tests.filtering.shards import digests
 from tests.servers import http_server
 
-PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
+PAGE = Path(__file__).parents[2] / "docs/extending.md"
 RUN = """import sys, wdsflow.cli, wdsflow.cli.main as main
 wdsflow.cli.__path__.append(sys.argv.pop(1))
 main.COMMANDS["thin"] = "Keep every tenth sample of each shard."

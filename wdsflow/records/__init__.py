@@ -41,7 +41,7 @@ normally, and list the shards that exist: ``begin`` moves those of an earlier ru
 **Object stores.** ``working_folder`` gives a run a temporary folder for a url. ``OutputRecord`` then keeps the store equal to it:
 after ``begin``, each ``add`` and ``finish``; see ``wdsflow.records.store``. ``lock`` is an object, too (``store_lock``).
 
-A new command defines a ``NewShard`` with its counts and a function that writes one output; CONTRIBUTING.md shows one.
+A new command defines a ``NewShard`` with its counts and a function that writes one output; docs/extending.md shows one.
 ``filter`` and ``measure`` write several files per shard and run in slices: they extend the record by ``RunRecord`` in
 ``wdsflow/filtering/run_record.py``.
 """
