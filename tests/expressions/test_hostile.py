@@ -232,3 +232,12 @@ def test_deep_nesting_ends_no_process_not_even_in_a_thread_with_a_small_stack() 
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", NESTED], cwd=root, capture_output=True, text=True, check=True)
     assert len(done.stdout.splitlines()) == 5
+
+
+@pytest.mark.parametrize("part", ["({} % width)", "(width // {})", "(1 if {} > 2 else 2)"])
+def test_what_would_take_the_database_long_to_plan_is_refused(part: str) -> None:
+    text = "width"
+    for _ in range(20):
+        text = part.format(text)
+    with pytest.raises(ExpressionError, match="too long for the database"):
+        parse(f"{text} > 1", CATALOG)
