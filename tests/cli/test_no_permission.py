@@ -60,6 +60,7 @@ def typed(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, preexec_fn=without_privileges)
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("command", TYPED)
 def test_a_folder_without_permission_is_named_with_its_reason(place: Path, command):
     done = typed(command, place)

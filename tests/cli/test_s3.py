@@ -98,7 +98,7 @@ def test_validate_tells_of_the_bucket_what_it_tells_of_the_folder(s3, capsys, le
 
 
 def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, capsys):
-    assert run("validate", SET) == 0
+    assert run("validate", SET, "--jobs", 1) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "(webdataset <= 0.2.86) through pipe: urls MAY TRAIN up to 60 of 60 samples" in said
     assert (
@@ -106,7 +106,7 @@ def test_open_clip_needs_a_command_for_urls_that_webdataset_does_not_open(s3, ca
     )
     assert "wdsflow train does; a command does as well, such as 'pipe:aws s3 cp s3://bucket/set/00000.tar -'" in said
 
-    training = ("--", "--train-num-samples", 60, "--batch-size", 4, "--workers", 1, "--train-data")
+    training = ("--jobs", 1, "--", "--train-num-samples", 60, "--batch-size", 4, "--workers", 1, "--train-data")
     assert run("validate", *training, SET) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "(webdataset <= 0.2.86) STALLS up to 60 of 60 samples are usable: rank 0 worker 0 gets 0 batches" in said

@@ -114,7 +114,14 @@ def test_scores_are_those_of_the_images_as_they_were_and_a_cut_gives_the_same_by
     assert samples_of(tmp_path / "plain").keys() == samples_of(tmp_path / "filtered").keys()
 
 
-@pytest.mark.parametrize("where", ["", "blur > 1", "blur > 1 and not duplicate_caption"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "blur > 1 and not duplicate_caption",
+        pytest.param("blur > 1", marks=pytest.mark.deep),
+        pytest.param("", marks=pytest.mark.deep),
+    ],
+)
 def test_workers_and_stages_change_no_byte(tmp_path, where):
     from wdsflow.stages import Rename
 

@@ -96,7 +96,7 @@ def test_a_run_of_hours_says_so_after_seconds_and_how_to_try_a_part(tmp_path: Pa
     process = begun("measure", str(tmp_path), "-o", out, "--scores", "slow_text(seconds=0.3)", "--jobs", "1")
     lines = lines_until(process, "to try one shard: ")
     text = "".join(lines)
-    took = r"1\d samples took [3-6]\.\d s \(0\.\d\d s a sample\), 0\.\d+% of the bytes"
+    took = r"\d\d? samples took \d+\.\d s \(\d\.\d\d? s a sample\), 0\.\d+% of the bytes"
     assert re.search(rf"^wdsflow: about \d+ (h \d+ )?min for 2 shards: {took}$", text, re.MULTILINE)
     assert "  Ctrl-C keeps finished shards, and the same command resumes\n" in text
     command = lines[-1].partition("to try one shard: ")[2].strip()
@@ -146,7 +146,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
     (line,) = ProgressLines(here=False).lines(SO_FAR)
     assert line == "measuring for 31 s: 100 samples, 2 of 8 shards done, 3 samples/s, about 90 s left"
     (line,) = ProgressLines(here=True).lines(replace(SO_FAR, samples=0))
-    assert re.fullmatch(r"measuring for 31 s: 0 samples, 2 of 8 shards done, [\d.]+ MiB of memory", line)
+    assert re.fullmatch(r"measuring for 31 s: 0 samples, 2 of 8 shards done, [\d.]+ [MG]iB of memory", line)
 
 
 def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_long() -> None:

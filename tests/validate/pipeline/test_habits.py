@@ -66,7 +66,7 @@ HABITS = {
     "mixup": Habit(40, "not judged", HIDDEN),
     "lower": Habit(40, "not judged", "content shows 36 different samples among them"),
 }
-QUICK = ("half_twice", "swap_cropped", "loader_of_items", "keyed_crops")
+QUICK = ("half_twice", "swap_cropped")
 
 
 def check(name: str, folder: Path) -> Verdict:
