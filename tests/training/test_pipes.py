@@ -15,7 +15,18 @@ from wdsflow.training import FeedOptions
 from wdsflow.training.feed_options import ShardsError
 
 PIPE = "pipe:touch PWNED; cat 0.tar"
-WORDS = ("--train-num-samples", "8", "--batch-size", "4", "--workers", "1", "--dataset-type", "webdataset")
+WORDS = (
+    "--train-num-samples",
+    "8",
+    "--batch-size",
+    "4",
+    "--workers",
+    "1",
+    "--dataset-type",
+    "webdataset",
+    "--epochs",
+    "1",
+)
 
 
 @pytest.fixture(autouse=True)
