@@ -43,4 +43,30 @@ def fli(width: int = 16, height: int = 8) -> bytes:
     return head.ljust(128, b"\0") + frame
 
 
+def eps(side: int = 8) -> bytes:
+    """Return a drawing in PostScript, which Pillow hands to Ghostscript."""
+    head = f"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 {side} {side}\n%%EndComments\n"
+    return f"{head}0 0 {side} {side} rectfill\nshowpage\n%%EOF\n".encode()
+
+
+def iptc(inside: bytes, side: int = 8) -> bytes:
+    """Return a file in the format IPTC, whose pixels are an image in any other format."""
+    fields = [
+        ((3, 60), b"\1\0"),
+        ((3, 20), bytes([side])),
+        ((3, 30), bytes([side])),
+        ((3, 120), b"\5"),
+        ((8, 10), inside),
+    ]
+    return b"".join(struct.pack(">BBBH", 0x1C, *tag, len(data)) + data for tag, data in fields)
+
+
+def deep_png() -> bytes:
+    """Return an image of 16 bits a pixel, half of them above 255."""
+    stream = io.BytesIO()
+    pixels = [number * 64 % 65_536 for number in range(32 * 32)]
+    Image.frombytes("I;16", (32, 32), struct.pack("<1024H", *pixels)).save(stream, "PNG")
+    return stream.getvalue()
+
+
 RARE = {"psd": psd, "dcx": dcx, "xpm": xpm, "fli": fli}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["Finding", "Repair", "Report", "Trace", "Verdict", "check", "trace"]
+__all__ = ["Finding", "Repair", "Report", "Trace", "Verdict", "check", "plan_repair", "trace"]
 
 if TYPE_CHECKING:
     from .finding import Finding, Repair
+    from .repair_planning import plan_repair
     from .report.report import Report
     from .run_check import check
     from .tracing.trace import Trace, trace
@@ -23,6 +24,7 @@ else:
         {
             "check": "run_check",
             **dict.fromkeys(("Finding", "Repair"), "finding"),
+            "plan_repair": "repair_planning",
             "Report": "report.report",
             **dict.fromkeys(("Trace", "trace"), "tracing.trace"),
             "Verdict": "verdicts.verdict",

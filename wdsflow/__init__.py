@@ -22,6 +22,7 @@ __all__ = [
     "index_shards",
     "measure_shards",
     "pack_shards",
+    "plan_repair",
     "repair_shards",
     "trace",
 ]
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
     from wdsflow.training.torch_feed import Source, feed
-    from wdsflow.validate import trace
+    from wdsflow.validate import plan_repair, trace
     from wdsflow.validate.run_check import check
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            **dict.fromkeys(("check", "trace"), "validate"),
+            **dict.fromkeys(("check", "plan_repair", "trace"), "validate"),
             **dict.fromkeys(("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
             **dict.fromkeys(("Source", "feed"), "training.torch_feed"),

@@ -115,9 +115,9 @@ def test_existing_outputs_and_inputs_are_refused(tmp_path: Path, capsys):
 
 def test_the_same_command_again_keeps_what_is_done_and_another_one_is_refused(tmp_path: Path, capsys):
     urls, out = shards.with_json(tmp_path), str(tmp_path / "new")
-    assert run(urls, "-o", out) == 0
+    assert run(urls, "-o", out, "--structure-only") == 0
     capsys.readouterr()
-    assert run(urls, "-o", out) == 0
+    assert run(urls, "-o", out, "--structure-only") == 0
     assert "16 of 16 samples written (2 shards done before)" in capsys.readouterr().out
     assert run(urls, "-o", out, "--caption", "json:caption;alt", "--drop-bad") == 2
     told = capsys.readouterr().err
@@ -165,3 +165,37 @@ def test_what_an_earlier_repair_wrote_is_gone_where_nothing_is_left_of_it(tmp_pa
     assert run(urls, "-o", str(out)) == 0
     assert run(urls, "-o", str(out), "--drop-bad", "--restart") == 1
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
+
+
+def test_without_options_the_best_changes_are_planned_shown_and_made(tmp_path: Path, capsys):
+    urls, out = shards.with_json(tmp_path), tmp_path / "new"
+    assert run(urls, "-o", str(out), "--dry-run") == 0
+    assert capsys.readouterr().out.startswith("plan: write txt from caption in json\n")
+    assert not out.exists()
+    assert run(urls, "-o", str(out)) == 0
+    shown = capsys.readouterr().out
+    assert "  step: 16 x write txt from caption in json\n" in shown
+    assert names(out / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
+
+
+def test_the_recorded_plan_resumes_and_its_promise_is_kept(tmp_path: Path, capsys, monkeypatch):
+    urls, out = shards.with_json(tmp_path), tmp_path / "new"
+    assert run(urls, "-o", str(out)) == 0
+    (out / "0001.tar").unlink()
+    capsys.readouterr()
+    monkeypatch.setattr("wdsflow.validate.repair_planning.plan_repair", None)
+    assert run(urls, "-o", str(out)) == 0
+    assert "16 of 16 samples written (1 shard done before)" in capsys.readouterr().out
+    record = json.loads((out / ".wdsflow/repair.json").read_text())
+    assert record["expected_samples"] == 16
+    (out / ".wdsflow/repair.json").write_text(json.dumps(record | {"expected_samples": 15}))
+    assert run(urls, "-o", str(out)) == 1
+    assert "the plan promised 15 samples, and 16 were written" in capsys.readouterr().err
+
+
+def test_a_plan_is_made_for_the_named_reader(tmp_path: Path, capsys):
+    write_tar(tmp_path / "0.tar", [("a.jfif", shards.jpeg()), ("a.cls", b"1")])
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), "--for", "timm") == 0
+    assert "plan: rename jfif to jpg" in capsys.readouterr().out
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new2"), "--for", "tim") == 2
+    assert "unknown reader 'tim': did you mean timm?" in capsys.readouterr().err

@@ -3,7 +3,8 @@
 import os
 import sys
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from wdsflow.cli.shared.terminal import fail, new_shards_lines, print_lines, pro
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.repair.repair_options import RepairOptions
 from wdsflow.shards.shard import Shard
+from wdsflow.text.options import option
 from wdsflow.text.shell import escape, quote_path
 
 if TYPE_CHECKING:
@@ -19,7 +21,19 @@ if TYPE_CHECKING:
     from wdsflow.repair.repair_report import RepairReport
 
 
-def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
+@dataclass(frozen=True)
+class Readers:
+    """The readers for which a repair is planned."""
+
+    readers: Sequence[str] = option(
+        ("open-clip",),
+        "Reader for which the changes are chosen if no option names them, as for validate; repeatable.",
+        "--for",
+        metavar="READER",
+    )
+
+
+def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOptions) -> None:
     """Write valid shards, with sizes.json and __len__ next to them.
 
     Without options that name changes, finds those after which most samples train, and makes them all; --dry-run shows
@@ -33,8 +47,8 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
 
     warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
     urls = places.urls
-    options = _with_plan(urls, options, typed)
     with places.folder(dry_run=options.dry_run) as folder:
+        options = _with_plan(urls, folder, readers.readers, options, typed)
         with progress() as begin:
             report = repair_shards(urls, folder, **vars(replace(options, begin=begin)))
         look = typed.look("validate", *urls)
@@ -48,16 +62,24 @@ def repair(typed: Typed, places: NewShards, options: RepairOptions) -> None:
     sys.exit(int(report.lost or bool(report.idle or report.warning or report.difference)))
 
 
-def _with_plan(urls: list[str], options: RepairOptions, typed: Typed) -> RepairOptions:
+def _with_plan(
+    urls: list[str], folder: Path, readers: Sequence[str], options: RepairOptions, typed: Typed
+) -> RepairOptions:
     """Return the options with a plan if they name no change to samples. Exits if captions are not where they say."""
-    from wdsflow.validate.advice.repair_planning import plan_repair
+    from wdsflow.repair.repair_record import recorded_plan
+    from wdsflow.shards.urls import expand_existing
+    from wdsflow.validate.repair_planning import plan_repair
 
     if options.caption is not None:
         caption = _caption(urls, options.caption, typed, allow_pipe=options.allow_pipe)
         options = replace(options, caption=caption)
     if options.structure_only or options.steps().steps():
         return options
-    plan = plan_repair(urls, allow_pipe=options.allow_pipe)
+    shards = expand_existing(urls, allow_pipe=options.allow_pipe)
+    # An interrupted run resumes with its own plan.
+    plan = None if options.restart else recorded_plan(folder, shards)
+    if plan is None:
+        plan = plan_repair(urls, readers, allow_pipe=options.allow_pipe)
     for step in plan.steps():
         print_lines(f"plan: {escape(step.does, 200)}")
     return replace(options, plan=plan)

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["OtherOptions", "RepairReport", "repair_shards"]
+__all__ = ["OtherOptions", "RepairPlan", "RepairReport", "repair_shards"]
 
 if TYPE_CHECKING:
     from wdsflow.records.refusals import OtherOptions
 
+    from .repair_plan import RepairPlan
     from .repair_report import RepairReport
     from .run_repair import repair_shards
 else:
@@ -16,6 +17,7 @@ else:
         __name__,
         {
             "OtherOptions": "wdsflow.records.refusals",
+            "RepairPlan": "repair_plan",
             "RepairReport": "repair_report",
             "repair_shards": "run_repair",
         },

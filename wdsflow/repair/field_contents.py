@@ -30,7 +30,12 @@ def decodes(name: str, data: bytes) -> bool:
     >>> decodes("json", b"{'a': 1}"), decodes("cls", b"7"), decodes("notes", b"?")
     (False, True, True)
     """
-    return not refused(Part(name, _status(name, data)), _DECODED)
+    return not is_refused(Part(name, _status(name, data)))
+
+
+def is_refused(part: Part) -> bool:
+    """Return whether OpenCLIP 3.3 does not decode a field."""
+    return refused(part, _DECODED)
 
 
 def _status(name: str, data: bytes) -> str:

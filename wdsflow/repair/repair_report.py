@@ -95,9 +95,12 @@ class RepairReport(Report[ShardRepair]):
 
     @property
     def difference(self) -> str:
-        """How the samples differ from those that the plan predicted, "" if they do not, or if it predicted none."""
+        """How the samples differ from those that the plan predicted, "" if they do not, or if it predicted none.
+
+        After an input has changed, or could not be read, a plan of before predicts nothing.
+        """
         expected, written = self.plan.expected_samples, self.total("samples_written")
-        if expected is None or expected == written:
+        if expected is None or expected == written or self.changed or self.kept:
             return ""
         return f"the plan promised {how_many(expected, 'sample')}, and {written:,} were written"
 

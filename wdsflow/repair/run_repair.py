@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import output_paths
 from wdsflow.records.report import write_one, write_shards
 from wdsflow.records.working_folder import working_folder
@@ -17,11 +16,11 @@ from wdsflow.text.options import keywords
 
 from .borders import UNMOVED, borders
 from .repair_options import RepairOptions
+from .repair_record import RepairRecord
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, repair_shard
 
 _CODE = 4  # version of the result of a repair
-_REASONS = {"code": "another wdsflow repaired it", "moved": "other members move at its borders"}
 
 
 @keywords(RepairOptions)
@@ -61,7 +60,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
         run_in_threads(work, write, results.__setitem__, options.jobs, options.begin)
         report.shards += (results[job][1] for job in work)
         return report
-    with OutputRecord(folder, "repair", "repaired", ShardRepair, _REASONS) as record:
+    with RepairRecord(folder, plan.expected_samples) as record:
         write_shards(
             record,
             plan.to_dict(),

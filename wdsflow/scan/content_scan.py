@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from wdsflow.images.image_header import ImageHeader, first_header
 from wdsflow.media import media_kind
+from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
 from wdsflow.scan.content.image_content import (
     decode_image,
@@ -27,6 +28,7 @@ from .evidence import (
     BIG,
     EMPTY,
     MISFIT,
+    NOT_UTF8,
     OK,
     OPAQUE,
     SUSPECT,
@@ -271,6 +273,9 @@ class Looker:
                 if len(text) > facts.longest:
                     facts.longest = len(text)
                 self.captions.add(text[:80])
+            elif status == NOT_UTF8:
+                self.shard.encoding = self.shard.encoding or EncodingGuess()
+                self.shard.encoding.add(data)
         if notes:
             self.note(notes, lower)
         return status

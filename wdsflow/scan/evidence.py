@@ -12,6 +12,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.tar.members import Stop
 
 if TYPE_CHECKING:
+    from wdsflow.scan.content.caption_encoding import EncodingGuess
     from wdsflow.scan.content.fitting import Columns
 
 Level = Literal["names", "headers", "full"]
@@ -227,6 +228,7 @@ class ShardEvidence:
     numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)
+    encoding: "EncodingGuess | None" = None  # of the captions that are not UTF-8; None if all are
     key_sketch: tuple[int, ...] = ()  # the 64 smallest 32-bit hashes of keys: shards that share keys share these
     junk_sketch: tuple[int, ...] = ()  # the same for keys of macOS twins and dot-files in folders
     key_span: tuple[str, str] | None = None  # the first and last key of both kinds, in the order of their characters

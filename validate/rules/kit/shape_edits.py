@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wdsflow.readers.wanted_fields import IMAGE_TROUBLE
+from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import (
     BAD,
@@ -29,7 +30,8 @@ from .base import is_option
 from .shapes import is_wild
 
 _LABELS = frozenset({"cls", "label", "class", "json", "jsn"})
-_OTHER_FORMATS = frozenset({"gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"})
+# Pillow does not open these by itself.
+_UNOPENED = frozenset({"heic", "heif", "jxl", "svg"})
 _USUAL = ("txt", *IMAGE_FIELDS)
 
 
@@ -44,7 +46,7 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
                 continue
             if last in CAPTIONS and last not in _LABELS:
                 found[name] = "txt"
-            elif last in IMAGES and last not in _OTHER_FORMATS:
+            elif last in IMAGES and last not in _UNOPENED:
                 found[name] = last if last in ("png", "jpeg", "webp") else "jpg"
     return found
 
@@ -74,6 +76,12 @@ class ShapeEdits:
     drop: tuple[str, ...] = ()  # fields
     drop_bad: bool = False
     judged: frozenset[str] = frozenset()  # fields whose contents were checked as those of their new name
+
+    @staticmethod
+    def of_plan(plan: RepairPlan) -> "ShapeEdits":
+        """Return the steps of a plan that change names only, or that need no more than the evidence of a scan."""
+        caption = plan.caption.names[0] if plan.caption is not None else ""
+        return ShapeEdits(caption, plan.rename, plan.drop_fields, plan.drop_bad)
 
     def options(self) -> tuple[str, ...]:
         """Return the command-line options."""

@@ -353,6 +353,7 @@ def _see(_: Exception, typed: Typed) -> list[str]:
 
 _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported
     "NoShards": about_shards,
+    "UnknownReader": lambda *_: [],
     "NoCaptions": _about_captions,
     "NoJsonValue": _about_json,
     "MissingScore": lambda error, typed: measure_again(typed, error.call),

@@ -57,10 +57,10 @@ class EncodingGuess:
     """
 
     def __init__(self) -> None:
-        self._left = list(_CANDIDATES)
+        self.candidates = list(_CANDIDATES)
         # characters of all captions by encoding, and those of them that are not ASCII
-        self._characters: Counter[str] = Counter()
-        self._accented: Counter[str] = Counter()
+        self.characters: Counter[str] = Counter()
+        self.accented: Counter[str] = Counter()
         self.captions = 0  # that are not UTF-8
 
     def add(self, caption: bytes) -> None:
@@ -68,21 +68,28 @@ class EncodingGuess:
         if is_utf8(caption) or len(caption) > LARGEST:
             return
         self.captions += 1
-        self._left = [encoding for encoding in self._left if self._makes_sense(caption, encoding)]
+        self.candidates = [encoding for encoding in self.candidates if self._makes_sense(caption, encoding)]
+
+    def merge(self, other: "EncodingGuess") -> None:
+        """Take the captions of another guess."""
+        self.captions += other.captions
+        self.candidates = [encoding for encoding in self.candidates if encoding in other.candidates]
+        self.characters += other.characters
+        self.accented += other.accented
 
     def _makes_sense(self, caption: bytes, encoding: str) -> bool:
         text = decode_caption(caption, encoding)
         if text is None or _CONTROL_CHARACTER.search(text):
             return False
-        self._characters[encoding] += len(text)
-        self._accented[encoding] += sum(not character.isascii() for character in text)
+        self.characters[encoding] += len(text)
+        self.accented[encoding] += sum(not character.isascii() for character in text)
         return encoding == "utf-16" or not _FOREIGN.search(text)
 
     @property
     def encoding(self) -> str:
         """The encoding, "" if there is none, or if all captions are UTF-8."""
-        for encoding in self._left if self.captions else ():
-            if encoding == "utf-16" or self._accented[encoding] <= _MOST_ACCENTED * self._characters[encoding]:
+        for encoding in self.candidates if self.captions else ():
+            if encoding == "utf-16" or self.accented[encoding] <= _MOST_ACCENTED * self.characters[encoding]:
                 return encoding
         return ""
 

@@ -1,0 +1,110 @@
+"""The repair that wdsflow plans by itself: its steps, its promise, and what OpenCLIP's own loader gets from its output."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.repair.test_repair_readers import trained
+from tests.shards.archives import Entry, write_tar
+from wdsflow import plan_repair, repair_shards
+from wdsflow.repair.repair_plan import RepairPlan
+
+# webdataset leaves its files to the garbage collector.
+pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+def picture(number: int, form: str = "JPEG") -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (40 + number, 32), (number * 7 % 255, 3, 5)).save(stream, form)
+    return stream.getvalue()
+
+
+def text(number: int) -> bytes:
+    return b"a cat, number %d" % number
+
+
+def pair(image: str, caption: str) -> Callable[[int], list[Entry]]:
+    """Return a function that makes the members of a sample from patterns of names."""
+    return lambda number: [(image.format(number), picture(number)), (caption.format(number), text(number))]
+
+
+def several_formats(number: int) -> list[Entry]:
+    name, form = [("jfif", "JPEG"), ("bmp", "BMP"), ("tif", "TIFF")][number % 3]
+    return [(f"{number}.{name}", picture(number, form)), (f"{number}.txt", text(number))]
+
+
+def cafe(number: int) -> bytes:
+    return f"un café, numéro {number}".encode("cp1252")
+
+
+def nested(number: int) -> bytes:
+    return json.dumps({"meta": {"caption": f"a cat {number}"}}).encode()
+
+
+def json_of_some_is_bad(number: int) -> list[Entry]:
+    json_member = b"{'a': 1}" if number % 2 else b'{"a": 1}'
+    return [*pair("{}.jpg", "{}.txt")(number), (f"{number}.json", json_member)]
+
+
+SETS = {
+    "--structure-only": pair("photo{}.v1.jpg", "photo{}.v1.txt"),
+    "--rename jfif=jpg --rename bmp=jpg --rename tif=jpg": several_formats,
+    "--name-images": pair("{}", "{}.txt"),
+    "--caption-encoding cp1252": lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", cafe(number))],
+    "--rename jfif=jpg --rename caption=txt --caption-encoding cp1252": lambda number: [
+        (f"{number}.jfif", picture(number)),
+        (f"{number}.caption", cafe(number)),
+    ],
+    "--caption json:meta.caption": lambda number: [
+        (f"{number}.jpg", picture(number)),
+        (f"{number}.json", nested(number)),
+    ],
+    "--pair-names": pair("{}/image.jpg", "{}/caption.txt"),
+    "--pair-names --rename jfif=jpg": pair("{}_image.jfif", "{}_caption.txt"),
+    "--rename-bad json=json_raw": json_of_some_is_bad,
+    "--rename __key__=key_field": lambda number: [
+        (f"{number}.jpg", picture(number)),
+        (f"{number}.__key__", text(number)),
+        (f"{number}.txt", text(number)),
+    ],
+}
+
+
+def write_set(folder: Path, make: Callable[[int], list[Entry]]) -> str:
+    for shard in range(2):
+        samples = [make(number) for number in range(shard * 6, shard * 6 + 6)]
+        write_tar(folder / f"{shard}.tar", [member for sample in samples for member in sample])
+    return str(folder / "{0..1}.tar")
+
+
+@pytest.mark.parametrize("options", SETS)
+def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path):
+    urls = write_set(tmp_path, SETS[options])
+    before = trained([str(tmp_path / f"{shard}.tar") for shard in range(2)])
+    plan = plan_repair(urls)
+    assert (" ".join(plan.options()), plan.expected_samples) == (options, 12)
+    report = repair_shards(urls, tmp_path / "out", plan=plan)
+    assert (report.difference, report.idle) == ("", [])
+    assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
+
+
+def test_a_set_that_trains_is_left_as_it_is(tmp_path: Path):
+    urls = write_set(tmp_path, pair("{}.jpg", "{}.txt"))
+    plan = plan_repair(urls)
+    assert (plan, plan.expected_samples) == (RepairPlan(), 12)
+
+
+def test_nothing_is_lost_where_no_repair_helps(tmp_path: Path):
+    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", text(number))][:1])
+    plan = plan_repair(urls)
+    assert (plan, plan.expected_samples) == (RepairPlan(), 12)
+
+
+def test_a_step_that_costs_another_reader_samples_is_no_part_of_the_plan(tmp_path: Path):
+    urls = write_set(tmp_path, lambda number: [(f"{number}.jfif", picture(number)), (f"{number}.cls", b"1")])
+    assert plan_repair(urls, ["timm"]).options() == ("--rename", "jfif=jpg")
+    assert plan_repair(urls).options() == ("--structure-only",)

@@ -1,0 +1,134 @@
+"""The steps that could bring samples back, as the evidence suggests them; whether they do is tried."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from wdsflow.readers.base import KEY, URL, Reader
+from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.content.caption_encoding import EncodingGuess
+from wdsflow.scan.evidence import OK, Part, ShardEvidence
+from wdsflow.shards.caption_field import CaptionField
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+
+from ..rules.kit.base import is_option, renamed
+from ..rules.kit.shape_edits import CAPTION, caption_edits, other_names, shapes_of
+from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
+
+# Adds steps to a plan; each result is another attempt, the most complete first.
+Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]
+# Fields that no reader decodes; more are not renamed one by one.
+_MOST = 8
+_REFUSED = frozenset({"bad-field", "unsafe-field"})
+
+
+def suggest_pair_names(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest to pair images and texts by their names."""
+    if may_pair(forecast.repaired(plan).shards) or may_pair(forecast.evidence.shards):
+        yield replace(plan, pair_names=True)
+
+
+def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest names that readers know for captions and images; all at once, then one by one."""
+    shards = forecast.repaired(plan).shards
+    fields = {name for shard in shards for name in shard.fields}
+    names = other_names(shards)
+    for reader in forecast.readers:
+        names |= {old: new for old, new in reader.aliases.items() if old in fields}
+    # webdataset sets these itself.
+    names |= {name: f"{name.strip('_')}_field" for name in (KEY, URL) if name in fields}
+    names |= {name: renamed(name) for name in _columns_that_end_readers(forecast)}
+    pairs = tuple(names.items())
+    if pairs:
+        yield replace(plan, rename=pairs)
+    for pair in pairs if len(pairs) > 1 else ():
+        yield replace(plan, rename=(pair,))
+
+
+def suggest_name_images(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest to name images by their first bytes, where texts have none."""
+    no_field = any(shard.tally("name.no-field").count for shard in forecast.evidence.shards)
+    if no_field or may_lack_image_name(forecast.repaired(plan).shards):
+        yield replace(plan, name_images=True)
+
+
+def suggest_encoding(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest the one encoding in which all captions that are not UTF-8 make sense."""
+    guess = EncodingGuess()
+    for shard in forecast.repaired(plan).shards:
+        if shard.encoding is not None:
+            guess.merge(shard.encoding)
+    if guess.encoding:
+        yield replace(plan, encoding=guess.encoding)
+
+
+def suggest_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest to take captions from json."""
+    edits = caption_edits(forecast.repaired(plan).shards)
+    if edits is not None:
+        yield replace(plan, rename=plan.rename + edits.rename, caption=CaptionField("json", (edits.caption,)))
+
+
+def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest names under which readers do not decode a field, for the samples where it does not decode."""
+    shards = forecast.repaired(plan).shards
+    names: dict[str, str] = {}
+    for reader in forecast.readers:
+        for name in _refused_fields(shards, reader):
+            if is_option(name):
+                names[name] = renamed(name)
+    if 0 < len(names) <= _MOST:
+        yield replace(plan, rename_bad=tuple(names.items()))
+
+
+SUGGESTIONS: tuple[Suggest, ...] = (
+    suggest_pair_names,
+    suggest_rename,
+    suggest_name_images,
+    suggest_encoding,
+    suggest_caption,
+    suggest_rename_bad,
+)
+
+
+def without_one_step(plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Yield the plan, each time without one of its steps that loses nothing."""
+    if plan.pair_names:
+        yield replace(plan, pair_names=False)
+    if plan.name_images:
+        yield replace(plan, name_images=False)
+    for pair in plan.rename:
+        yield replace(plan, rename=tuple(other for other in plan.rename if other != pair))
+    if plan.encoding:
+        yield replace(plan, encoding="")
+    if plan.caption is not None:
+        yield replace(plan, caption=None)
+    for pair in plan.rename_bad:
+        yield replace(plan, rename_bad=tuple(other for other in plan.rename_bad if other != pair))
+
+
+def _columns_that_end_readers(forecast: RepairForecast) -> Iterator[str]:
+    """Yield fields whose values do not fit into the columns of Hugging Face datasets."""
+    shards = forecast.evidence.shards
+    if not any(reader.makes_columns for reader in forecast.readers) or not shards:
+        return
+    columns = shards[0].columns
+    names = [columns.field if columns is not None and columns.error else ""]
+    for shard in shards:
+        names += [shard.tally(name).detail.partition(": ")[0] for name in ("column.misfit", "column.unwritable")]
+    yield from (name.lower() for name in dict.fromkeys(names) if name and is_option(name))
+
+
+def _refused_fields(shards: Sequence[ShardEvidence], reader: Reader) -> list[str]:
+    """Return the fields other than image and caption that a reader cannot decode in some sample.
+
+    Samples without image or caption are treated as if they had them.
+    """
+    names: dict[str, None] = {}
+    for shape in shapes_of(shards):
+        whole = {Part(CAPTION, OK), Part(IMAGE_FIELDS[0], OK), *shape}
+        for parts in (shape, tuple(sorted(whole))):
+            left = parts
+            while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):
+                names[bad.lower()] = None
+                left = tuple(part for part in left if part.suffix != bad)
+    return sorted(names)

@@ -1,0 +1,74 @@
+"""Chooses the repair after which most samples reach a batch: steps are tried, and stay only if they are needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from wdsflow.repair.repair_plan import RepairPlan
+
+from ..verdicts.verdict import Verdict
+from .plan_steps import SUGGESTIONS, without_one_step
+from .repair_forecast import RepairForecast
+
+
+@dataclass(frozen=True)
+class PlannedRepair:
+    """A repair, and what it does for the readers.
+
+    Attributes:
+        plan: its steps.
+        after: the verdicts on its output.
+        is_known: whether the outputs of all shards could be predicted.
+    """
+
+    plan: RepairPlan
+    after: tuple[Verdict, ...]
+    is_known: bool
+
+
+def choose_repair(forecast: RepairForecast) -> PlannedRepair:
+    """Return the repair that loses nothing and brings most samples back."""
+    plan = RepairPlan()
+    for suggest in SUGGESTIONS:
+        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
+            break
+        for attempt in suggest(forecast, plan):
+            if not is_worse(forecast.verdicts(attempt), forecast.verdicts(plan)):
+                plan = attempt
+                break
+    return planned(forecast, _needed(forecast, plan))
+
+
+def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair | None:
+    """Return the repair that leaves out samples as well, None if no reader gains by that."""
+    plan = replace(lossless, drop_bad=True)
+    before, after = forecast.verdicts(lossless), forecast.verdicts(plan)
+    gains = is_better(after, before) and not is_worse(after, before)
+    return planned(forecast, plan) if gains else None
+
+
+def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
+    """Return a plan with what it does; its expected samples are known if all shards could be predicted."""
+    repaired = forecast.repaired(plan)
+    expected = repaired.samples if repaired.is_known else None
+    return PlannedRepair(replace(plan, expected_samples=expected), forecast.verdicts(plan), repaired.is_known)
+
+
+def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
+    """Return whether a reader gets fewer samples, or ends with an exception although it did not."""
+    return any(
+        one.usable < other.usable or (one.outcome == "crashes") > (other.outcome == "crashes")
+        for one, other in zip(after, before, strict=True)
+    )
+
+
+def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
+    """Return whether a reader gets more samples, or no longer ends with an exception."""
+    return is_worse(before, after)
+
+
+def _needed(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:
+    """Return the plan without the steps that bring nothing."""
+    for less in without_one_step(plan):
+        if not is_worse(forecast.verdicts(less), forecast.verdicts(plan)):
+            return _needed(forecast, less)
+    return plan

@@ -1,0 +1,213 @@
+"""The evidence of the shards that a repair would write, and the verdicts on them; nothing is written.
+
+Most shards keep their structure, and most steps of a plan change names only: their evidence is computed from that of the
+scan. A shard is read again, as a preview, only if its outcome depends on names or contents that the evidence does not hold.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, islice
+
+from wdsflow.readers.base import Reader
+from wdsflow.readers.energon import meetings
+from wdsflow.repair.borders import UNMOVED, borders
+from wdsflow.repair.field_contents import is_refused
+from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.content.other import kind_of
+from wdsflow.scan.evidence import Evidence, ScanOptions, Shape, ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.tar.members import Stop
+
+from ..rules.kit.shape_edits import ShapeEdits, changed, shapes_of
+from ..verdicts.verdict import Verdict, judge
+from .preview_scan import NOT_TRIED, scan_preview
+
+# scan_shards, with its engine
+Scan = Callable[..., list[ShardEvidence]]
+
+# Tallies that a repair does not change. All others may change which members form a sample.
+_KEPT = ("image.", "text.", "json.", "field.", "column.", "media.", "interleaved.")
+_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
+# README.md and the like are not samples.
+_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})
+_MOST_SHAPES = 50
+
+
+@dataclass(frozen=True)
+class RepairedSet:
+    """The shards that a repair would write.
+
+    Attributes:
+        shards: their evidence; shards without a sample are left out.
+        is_known: whether all of them could be predicted.
+    """
+
+    shards: list[ShardEvidence]
+    is_known: bool
+
+    @property
+    def samples(self) -> int:
+        """How many samples would be written."""
+        return sum(shard.runs.count for shard in self.shards)
+
+
+class RepairForecast:
+    """Predicts repairs of one set of shards, each plan once.
+
+    Args:
+        evidence: of the shards as they are.
+        readers: whose verdicts are wanted.
+        options: of the scan.
+        scan: scans shards; called only if previews are needed.
+    """
+
+    def __init__(self, evidence: Evidence, readers: Sequence[Reader], options: ScanOptions, scan: Scan) -> None:
+        self.evidence = evidence
+        self.readers = readers
+        self._options = options
+        self._scan = scan
+        # Others cannot be read by a repair.
+        self._shards = [
+            shard for shard in evidence.shards if shard.error in (None, "not-a-tar") and not shard.is_distrusted
+        ]
+        urls = [shard.url for shard in self._shards]
+        self._moved = borders(urls) if meetings(self._shards) else {}
+        self._restructured = {
+            index for index, shard in enumerate(self._shards) if index in self._moved or not keeps_structure(shard)
+        }
+        self._previews: dict[tuple[int, RepairPlan], ShardEvidence] = {}
+        self._repaired: dict[RepairPlan, RepairedSet] = {}
+        self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
+
+    def repaired(self, plan: RepairPlan) -> RepairedSet:
+        """Return the shards that a repair by this plan would write."""
+        if plan not in self._repaired:
+            self._repaired[plan] = self._predict(plan)
+        return self._repaired[plan]
+
+    def verdicts(self, plan: RepairPlan) -> tuple[Verdict, ...]:
+        """Return the verdict of each reader on these shards."""
+        if plan not in self._verdicts:
+            evidence = Evidence(self.evidence.level, self.repaired(plan).shards)
+            self._verdicts[plan] = tuple(judge(evidence, reader) for reader in self.readers)
+        return self._verdicts[plan]
+
+    def _predict(self, plan: RepairPlan) -> RepairedSet:
+        previewed = [index for index in range(len(self._shards)) if self._needs_preview(index, plan)]
+        self._preview(previewed, plan)
+        edits = ShapeEdits.of_plan(plan)
+        shards: list[ShardEvidence] = []
+        is_known = True
+        for index, shard in enumerate(self._shards):
+            repaired = self._previews.get((index, plan))
+            if repaired is None:
+                is_known = is_known and index not in previewed
+                repaired = _edited(shard, edits)
+            elif repaired.error == NOT_TRIED:
+                is_known = False
+                repaired = shard
+            if repaired.runs.head is not None:
+                shards.append(_as_written(repaired))
+        return RepairedSet(shards, is_known)
+
+    def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:
+        # A pipe can be read once, and was.
+        new = [
+            index for index in indexes if (index, plan) not in self._previews and not self._shards[index].url.is_pipe
+        ]
+        if not new:
+            return
+        ways = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
+        scanned = self._scan([self._shards[index].url for index in new], self._options, how=ways)
+        self._previews.update(((index, plan), shard) for index, shard in zip(new, scanned, strict=True))
+
+    def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
+        if index in self._restructured:
+            return True
+        # Such readers look at the first samples in their order, which an edit of evidence does not keep.
+        if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
+            return True
+        return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
+
+
+def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) -> bool:
+    """Return whether the outcome of a shard that keeps its structure depends on its names or contents."""
+    if plan.pair_names and may_pair([shard]):
+        return True
+    if plan.name_images and may_lack_image_name([shard]):
+        return True
+    if plan.encoding and shard.encoding is not None:
+        return True
+    if plan.caption is not None and len(plan.caption.names) > 1 and plan.caption.member in shard.fields:
+        return True
+    for old, new in plan.rename:
+        # A packed field is unpacked; one of another kind was not looked at as what it becomes.
+        is_decoded_otherwise = old.endswith(".gz") or (is_read and kind_of(old) != kind_of(new) != "opaque")
+        if old in shard.fields and is_decoded_otherwise:
+            return True
+    bad = {old for old, _ in plan.rename_bad}
+    return any(part.suffix in bad and is_refused(part) for shape in shard.runs.shapes() for part in shape)
+
+
+def _edited(shard: ShardEvidence, edits: ShapeEdits) -> ShardEvidence:
+    if all(edits(shape, has_caption) == shape for shape in shard.runs.shapes() for has_caption in (True, False)):
+        # The order of the samples stays known.
+        return shard
+    edited = changed([shard], edits, edits.caption)
+    return edited[0] if edited else replace(shard, runs=type(shard.runs)())
+
+
+def _as_written(shard: ShardEvidence) -> ShardEvidence:
+    """Return the evidence of a repaired shard under its new name; all are in one folder."""
+    url = Shard.file(os.path.basename(shard.url))
+    return replace(shard, url=url, error=None, compression=None, stop=Stop(), by_arrow=None)
+
+
+def keeps_structure(shard: ShardEvidence) -> bool:
+    """Return whether a repair without steps would write the same samples, with the same fields in the same order."""
+    if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
+        return False
+    if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
+        return False
+    if any("." in name for name in shard.fields):
+        return False
+    shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
+    # A repair joins folders only if no two kinds of samples share a field.
+    fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
+    if len(shapes) > _MOST_SHAPES or any(one <= _PAPERS for one in fields):
+        return False
+    return all(one & other for one, other in combinations(fields, 2))
+
+
+def may_pair(shards: Sequence[ShardEvidence]) -> bool:
+    """Return whether there are images and texts without a partner, or names that hide a pair."""
+    shapes = shapes_of(shards)
+    if any(_hides_pair(part.suffix) for shape in shapes for part in shape):
+        return True
+    has_image = has_text = False
+    for shape in shapes:
+        image, text = _has(shape, IMAGES), _has(shape, CAPTIONS)
+        has_image = has_image or (image and not text)
+        has_text = has_text or (text and not image)
+    return has_image and has_text
+
+
+def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
+    """Return whether texts may have an image next to them whose name does not say that it is one."""
+    if any(shard.tally("name.no-field").count for shard in shards):
+        return True
+    shapes = shapes_of(shards)
+    return any(len(shape) > 1 and _has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes)
+
+
+def _has(shape: Shape, extensions: Sequence[str]) -> bool:
+    return any(part.suffix.lower().rpartition(".")[2] in extensions for part in shape)
+
+
+def _hides_pair(suffix: str) -> bool:
+    """Return whether a field name is like ``txt`` with a space, or ``jpg.txt``."""
+    first, _, last = suffix.lower().rpartition(".")
+    return suffix != suffix.strip() or (first in IMAGES and last in (*IMAGES, *CAPTIONS))

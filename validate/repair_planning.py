@@ -1,0 +1,36 @@
+"""The repair that lets most samples of a set through."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.urls import expand_existing
+
+from .advice.repair_choice import choose_repair
+from .advice.repair_forecast import RepairForecast
+from .check_options import CheckOptions
+from .run_check import level_for, readers_of
+
+
+def plan_repair(
+    urls: str | Iterable[str], readers: Iterable[str] = ("open-clip",), *, allow_pipe: bool = False
+) -> RepairPlan:
+    """Return the repair after which most samples of these shards reach a batch, without a loss.
+
+    Args:
+        urls: shards, as for ``check``.
+        readers: names of the readers to repair for, as for ``check``.
+        allow_pipe: run ``pipe:`` urls in a shell.
+
+    Raises:
+        NoShards, UnknownReader: no such shards, no such reader.
+    """
+    options = CheckOptions(readers=tuple(readers), allow_pipe=allow_pipe)
+    shards = expand_existing(urls, allow_pipe=allow_pipe)
+    level = level_for(options, shards)
+    chosen, scan = readers_of(options, level, shards)
+    scan = replace(scan, allow_pipe=allow_pipe)
+    evidence = Evidence(level, scan_shards(shards, scan))
+    return choose_repair(RepairForecast(evidence, chosen, scan, scan_shards)).plan
