@@ -12,7 +12,6 @@ __all__ = [
     "Batch",
     "CleanText",
     "ContractError",
-    "Counts",
     "Decode",
     "Drop",
     "Dropped",
@@ -26,13 +25,14 @@ __all__ = [
     "Select",
     "Shuffle",
     "Stage",
+    "StageCounts",
     "StageError",
     "Tokenize",
     "Unbatch",
 ]
 
 if TYPE_CHECKING:
-    from .base import Counts, Dropped, SampleStage, Stage, StageError
+    from .base import Dropped, SampleStage, Stage, StageCounts, StageError
     from .batch import Batch, Unbatch
     from .caption_text import CleanText, JsonText
     from .decode import Decode
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     STAGES: dict[str, type[Stage]]
 else:  # lazy: scores, which are in this package, need few of them
     _MODULES = {
-        "base": "Counts Dropped SampleStage Stage StageError",
+        "base": "StageCounts Dropped SampleStage Stage StageError",
         "batch": "Batch Unbatch",
         "caption_text": "CleanText JsonText",
         "decode": "Decode",

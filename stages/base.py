@@ -38,7 +38,7 @@ class StageError(ValueError):
 
 
 @dataclass
-class Counts:
+class StageCounts:
     """The sample counts of a stage: ``seen == kept + dropped.total() + failed.total()`` after a pass.
 
     During a pass, samples in a buffer (Shuffle, Batch) are only seen. Batches count as the samples in them.
@@ -50,9 +50,9 @@ class Counts:
     failed: Counter[str] = field(default_factory=Counter)  # by error
     noted: Counter[str] = field(default_factory=Counter)  # changes of kept samples; not part of the sum
 
-    def __reduce__(self) -> tuple[type["Counts"], tuple[()]]:
+    def __reduce__(self) -> tuple[type["StageCounts"], tuple[()]]:
         # A copy in another process counts its own samples.
-        return Counts, ()
+        return StageCounts, ()
 
 
 def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
@@ -84,7 +84,7 @@ class Stage(ClassFacts, ABC):
     written_by: ClassVar[str] = ""
     removed_by: ClassVar[str] = ""
     # init=False: dataclasses.replace makes a stage with counts of its own.
-    counts: Counts = field(default_factory=Counts, init=False, compare=False, hash=False, repr=False)
+    counts: StageCounts = field(default_factory=StageCounts, init=False, compare=False, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse an unknown choice: a misspelt "drop" must not keep samples. Subclasses call this first."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wdsflow.shards.shard_names import IMAGES
 
-from .base import Counts, Sample, SampleStage, Stage
+from .base import Sample, SampleStage, Stage, StageCounts
 from .batch import Batch, Unbatch
 
 AnyStage = Stage | Callable[[Iterable[Sample]], Iterable[Sample]]
@@ -145,12 +145,12 @@ class Pipeline:
         return iter(samples)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> StageCounts:
         """Samples in and out, and the reasons of dropped ones, which begin with the number of their stage."""
         counted = [(number, stage) for number, stage in enumerate(self.stages, 1) if isinstance(stage, Stage)]
         if not counted:
-            return Counts()
-        result = Counts(counted[0][1].counts.seen, counted[-1][1].counts.kept)
+            return StageCounts()
+        result = StageCounts(counted[0][1].counts.seen, counted[-1][1].counts.kept)
         for number, stage in counted:
             for kind in ("dropped", "failed", "noted"):
                 reasons: Counter[str] = getattr(stage.counts, kind)

@@ -16,7 +16,7 @@ from tests.shards.archives import write_tar
 from wdsflow import Recipe, RunOptions, measure_shards
 from wdsflow.cli import filter as cli
 from wdsflow.cli.shared.command_line import command_of
-from wdsflow.cli.shared.run_forecast import Forecast, ProgressLines
+from wdsflow.cli.shared.run_forecast import ProgressLines, RunForecast
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.engines.base import Engine
 from wdsflow.engines.peer import TaskProgress
@@ -150,7 +150,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then() -> None:
 
 
 def test_a_long_run_is_announced_once_and_again_only_if_it_turns_out_to_be_very_long() -> None:
-    forecast = Forecast(typed("filter", "in", "--where", "width > 1", "--dry-run"))
+    forecast = RunForecast(typed("filter", "in", "--where", "width > 1", "--dry-run"))
 
     def said(total: float) -> list[str]:
         lines = list(forecast.lines(replace(SO_FAR, measured=total * SO_FAR.share, samples=200)))

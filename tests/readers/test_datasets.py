@@ -8,7 +8,7 @@ from tests.readers.shapes import outcomes, shape, shard, verdict
 from wdsflow.readers import Datasets
 from wdsflow.readers.base import USABLE, Fate
 from wdsflow.readers.datasets import _first_shapes
-from wdsflow.scan.content.fitting import Columns
+from wdsflow.scan.content.fitting import InferredColumns
 from wdsflow.scan.evidence import FieldCount, Part, ShardEvidence, Tally
 from wdsflow.shards.source.base import named
 from wdsflow.shards.tar.members import Stop
@@ -124,10 +124,10 @@ def test_names_of_the_first_samples_of_datasets_must_be_text(
 
 
 def test_values_of_the_first_samples_of_datasets_must_have_one_type() -> None:
-    first = replace(shard(["jpg txt cls"]), columns=Columns("a.tar"))
+    first = replace(shard(["jpg txt cls"]), columns=InferredColumns("a.tar"))
     assert Datasets().at_start([first]) is None
 
-    first.columns = Columns("a.tar", field="cls", error="cannot mix")
+    first.columns = InferredColumns("a.tar", field="cls", error="cannot mix")
     assert Datasets().at_start([first]) == Fate("crash", "group", "types", "cls")
     assert Datasets().at_start([]) is None
 
@@ -201,10 +201,10 @@ def test_datasets_says_what_is_not_known_of_its_columns(members: str, why: str) 
 
 
 def test_datasets_says_why_its_columns_could_not_be_found_out() -> None:
-    first = replace(shard(["jpg txt json"]), columns=Columns("a.tar"))
+    first = replace(shard(["jpg txt json"]), columns=InferredColumns("a.tar"))
     assert Datasets().unknown([first, shard(["jpg txt"])]) == ""
 
-    first.columns = Columns("a.tar", unknown="too deep")
+    first.columns = InferredColumns("a.tar", unknown="too deep")
     assert Datasets().unknown([first, shard(["jpg txt"])]) == "too deep"
     assert Datasets().unknown([]) == Datasets().unknown([shard([])]) == ""
 

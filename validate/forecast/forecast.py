@@ -18,7 +18,7 @@ from wdsflow.text.words import duration, how_many, size
 from ..verdicts.wording import crash_text
 from .resources import (
     Resources,
-    Shards,
+    ShardPasses,
     WorkerPass,
     certain,
     epochs_to_check,
@@ -146,7 +146,7 @@ def forecast(
     base = replace(base, length=length, length_source=found.source, steps=length.batches // arguments.accum_freq)
     wrong, ends = judge_validation(arguments, reader, validation)
     base = replace(base, validation=wrong, validation_crash=ends)
-    shards = Shards(reader, listed, unknown)
+    shards = ShardPasses(reader, listed, unknown)
     if arguments.dataset_resampled:
         expected = _drawn(base, shards, arguments, found, length)
     else:
@@ -174,7 +174,7 @@ def _foreign(arguments: Arguments) -> str:
     return "--use-naflex plans its batches differently" if arguments.use_naflex else ""
 
 
-def _dealt(base: Forecast, shards: Shards, arguments: Arguments, length: EpochLength) -> Forecast:
+def _dealt(base: Forecast, shards: ShardPasses, arguments: Arguments, length: EpochLength) -> Forecast:
     """Follow every worker through the first epochs, until one starves or crashes."""
     passes = list(worker_passes(shards, arguments, 0))
     poorest, richest = (best(passes, key=lambda each: each.usable) for best in (min, max))
@@ -212,7 +212,7 @@ def _dealt(base: Forecast, shards: Shards, arguments: Arguments, length: EpochLe
     return found
 
 
-def _drawn(base: Forecast, shards: Shards, arguments: Arguments, found: Start, length: EpochLength) -> Forecast:
+def _drawn(base: Forecast, shards: ShardPasses, arguments: Arguments, found: Start, length: EpochLength) -> Forecast:
     """Return averages for shards drawn with replacement, because the draws cannot be predicted."""
     weights = found.weights or (1.0,) * len(shards.shards)
     total = sum(weights)

@@ -44,7 +44,7 @@ class WorkerPass:
     unknown: int = 0  # shards that were not scanned
 
 
-class Shards:
+class ShardPasses:
     """The shards of a training command, each with the result of a pass over it alone.
 
     A pass over several is their sum, unless a sample continues in the next shard: then it is walked in full.
@@ -128,7 +128,7 @@ def orders(reader: OpenClip33, count: int, arguments: Arguments, epoch: int) -> 
     return reader.assigned(range(count), replace(arguments.options(reader.name), epoch=epoch))
 
 
-def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
+def worker_passes(shards: ShardPasses, arguments: Arguments, epoch: int) -> Iterator[WorkerPass]:
     """Yield the samples of each worker in one epoch, rank by rank."""
     split = max(1, arguments.workers)
     for number, indices in enumerate(orders(shards.reader, len(shards.shards), arguments, epoch)):
@@ -147,7 +147,7 @@ def worker_passes(shards: Shards, arguments: Arguments, epoch: int) -> Iterator[
         )
 
 
-def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
+def certain(shards: ShardPasses, arguments: Arguments, starved: WorkerPass) -> bool:
     """Return whether a worker certainly starves.
 
     It is not certain if the worker has shards that were not scanned; with a negative seed, only if even the best shards
@@ -161,7 +161,7 @@ def certain(shards: Shards, arguments: Arguments, starved: WorkerPass) -> bool:
     return sum(best[: starved.shards]) < arguments.batch_size
 
 
-def least_usable(shards: Shards, arguments: Arguments, epochs: int) -> int:
+def least_usable(shards: ShardPasses, arguments: Arguments, epochs: int) -> int:
     """Return the smallest number of usable samples that a worker has in one pass of these epochs."""
     return min(each.usable for epoch in range(epochs) for each in worker_passes(shards, arguments, epoch))
 
@@ -380,12 +380,12 @@ def working_settings(
     if isinstance(reader, OpenClip33) and arguments.seed >= 0:
         named = named_shards(shard_urls(arguments), evidence)
         if named.shards and not named.unknown:
-            yield from _fewer(Shards(reader, named.shards), arguments)
+            yield from _fewer(ShardPasses(reader, named.shards), arguments)
     if usable >= arguments.batch_size:
         yield ("--dataset-resampled",)
 
 
-def _fewer(shards: Shards, arguments: Arguments) -> Iterator[tuple[str, ...]]:
+def _fewer(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
     number, ranks, requested = len(shards.shards), arguments.world_size, arguments.batch_size
     epochs = epochs_to_check(arguments.epochs, number)
     most = min(arguments.workers - 1, number // ranks)

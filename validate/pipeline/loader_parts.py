@@ -17,7 +17,7 @@ from typing import Protocol, cast
 from wdsflow.text.shell import escape
 
 from ..tracing.errors import own_line
-from ..tracing.pipeline_steps import Loader, draws_shards, is_loader, is_pipeline, repetition
+from ..tracing.pipeline_steps import TorchLoader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000
 _MOST_ITEMS = 64  # of a list
@@ -68,7 +68,7 @@ def _attributes(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     return ((f".{name}", value) for name, value in list(values.items()))
 
 
-def loaders_in(loader: object) -> list[tuple[str, Loader]]:
+def loaders_in(loader: object) -> list[tuple[str, TorchLoader]]:
     """Return the torch DataLoaders inside a loader, with their paths."""
     return [(path, thing) for path, thing in parts(loader) if is_loader(thing)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..tracing.meter import Meter, Stopped
-from ..tracing.pipeline_steps import Loader, take_apart
+from ..tracing.pipeline_steps import TorchLoader, take_apart
 from .reported_run import ReportedRun, begin_reports
 from .run_reports import DATASET, RunRequest
 
@@ -17,9 +17,9 @@ class MeasuredLoaders:
 
     def __init__(self, request: RunRequest, until: float) -> None:
         self.request, self.until = request, until
-        self._twins: dict[int, Loader] = {}  # a pipeline that repeats begins the same one again
+        self._twins: dict[int, TorchLoader] = {}  # a pipeline that repeats begins the same one again
 
-    def run(self, loader: Loader) -> Iterable[object]:
+    def run(self, loader: TorchLoader) -> Iterable[object]:
         """Iterate over a copy of a loader."""
         if id(loader) not in self._twins:
             twin = self._twins[id(loader)] = copy.copy(loader)

@@ -11,7 +11,7 @@ from .run_lists import MOST_CONTENTS, RunList
 from .sample_contents import content_of
 
 
-class NotedSamples:
+class ProcessNotes:
     """The lists of one process.
 
     Args:

@@ -52,7 +52,7 @@ class InputSample:
 
 
 @dataclass(frozen=True)
-class Column:
+class OutputColumn:
     """One column of the output."""
 
     name: str
@@ -93,14 +93,14 @@ class OutputContent:
     samples: Callable[[], Sequence[InputSample]]
 
     @cached_property
-    def _columns(self) -> list[Column]:
-        columns: dict[str, Column] = {}
+    def _columns(self) -> list[OutputColumn]:
+        columns: dict[str, OutputColumn] = {}
         for row in self.rows:
             for name, mark in row.items():
                 # Such as __key__ and __url__: they name a sample, and are not its content.
                 if name.startswith("__") or mark.startswith(_NOT_CONTENT):
                     continue
-                columns.setdefault(name, Column(name)).values[mark] += 1
+                columns.setdefault(name, OutputColumn(name)).values[mark] += 1
         return list(columns.values())
 
     @cached_property
@@ -218,7 +218,7 @@ class OutputContent:
             # Without the shards it is not known that captions repeat there: only what is equal as a whole counts.
             repeating = compared
         names = [column.name for column in repeating]
-        together = Column("", Counter("|".join(identity(row, names)) for row in self.rows))
+        together = OutputColumn("", Counter("|".join(identity(row, names)) for row in self.rows))
         if not together.is_varied:
             # They are labels, if anything else varies. Otherwise all output is the same few samples.
             only_these = len(repeating) == len(compared)
@@ -317,7 +317,7 @@ def _sorted_counts(counts: Mapping[str, int] | Mapping[tuple[str, ...], int]) ->
 
 def _may_show_pictures(partition: Counter[str]) -> bool:
     """Return whether pictures may be made of the values of a field: they are files, or at least no labels."""
-    values = Column("", partition)
+    values = OutputColumn("", partition)
     return values.is_mostly((BYTES,)) or values.is_varied
 
 

@@ -19,7 +19,7 @@ from .elements import is_blank, lengths_of, samples_in
 from .followed_keys import FollowedKeys
 from .followed_stages import calls_function, passes_on
 from .iterables import Items, is_map_style
-from .noted_samples import NotedSamples
+from .noted_samples import ProcessNotes
 from .run_reports import (
     BLANK,
     COMBINED,
@@ -73,7 +73,7 @@ class ReportedRun(TraceRun):
         self._item = ""  # of a map-style dataset, which is being taken
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
-        self._noted = NotedSamples(self.folder, name, request.keys)
+        self._noted = ProcessNotes(self.folder, name, request.keys)
         self._keys = FollowedKeys()
         self._last_batch: int | None = None  # samples in the latest batch that came out
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}

@@ -21,14 +21,14 @@ Call = Callable[..., Iterable[object]]
 Assemble = Callable[["Sequence[Call]"], Iterable[object]]  # puts calls in the place of all stages
 
 
-class Pipeline(Protocol):
+class WdsPipeline(Protocol):
     """A ``wds.DataPipeline``."""
 
     pipeline: list[object]
     invoke: Call
 
 
-class Loader(Protocol):
+class TorchLoader(Protocol):
     """A torch ``DataLoader``."""
 
     dataset: object
@@ -40,15 +40,15 @@ class Loader(Protocol):
     collate_fn: Callable[[object], object]
 
 
-RunLoader = Callable[[Loader], Iterable[object]]
+RunLoader = Callable[[TorchLoader], Iterable[object]]
 
 
-def is_pipeline(thing: object) -> TypeGuard[Pipeline]:
+def is_pipeline(thing: object) -> TypeGuard[WdsPipeline]:
     """Return whether an object is a ``wds.DataPipeline`` or has its structure."""
     return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
 
 
-def is_loader(thing: object) -> TypeGuard[Loader]:
+def is_loader(thing: object) -> TypeGuard[TorchLoader]:
     """Return whether an object is a torch ``DataLoader``."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and isinstance(thing, data.DataLoader)
@@ -279,7 +279,7 @@ def _collect(thing: object, chain: Chain) -> Assemble:
     return _collect_list([thing], chain)
 
 
-def _collect_pipeline(pipeline: Pipeline, chain: Chain) -> Assemble:
+def _collect_pipeline(pipeline: WdsPipeline, chain: Chain) -> Assemble:
     inner, later = _collect_stages(pipeline.pipeline, pipeline.invoke, chain)
     endless, breaks = repetition(pipeline)
     if endless:
@@ -327,7 +327,7 @@ def repetition(pipeline: object) -> tuple[bool, bool]:
     return True, code is not None and "count" in code.co_varnames
 
 
-def _collect_loader(loader: Loader, chain: Chain) -> Assemble:
+def _collect_loader(loader: TorchLoader, chain: Chain) -> Assemble:
     if chain.run_loader is not None:
         return _collect_list([loader], chain)
     chain.workers = max(chain.workers, int(loader.num_workers))
@@ -342,7 +342,7 @@ def _collect_loader(loader: Loader, chain: Chain) -> Assemble:
     return lambda calls: calls[-1](*calls[:-1])
 
 
-def _collated(loader: Loader, source: Iterable[object]) -> Iterator[object]:
+def _collated(loader: TorchLoader, source: Iterable[object]) -> Iterator[object]:
     """Does the work of torch's DataLoader without workers."""
     items: list[object] = []
     for item in source:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.run_arguments import Shards
+from wdsflow.cli.shared.run_arguments import ShardArguments
 from wdsflow.cli.shared.terminal import fail, print_lines, progress
 from wdsflow.cli.shared.typed import Typed, free
 from wdsflow.indexing.index_options import IndexKinds, IndexOptions
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # damaged shards
 
 
-def index(typed: Typed, shards: Shards, selected: IndexKinds, options: IndexOptions) -> None:
+def index(typed: Typed, shards: ShardArguments, selected: IndexKinds, options: IndexOptions) -> None:
     """Write sizes.json and the index files of other readers.
 
     Reads the headers of each shard once, for all kinds of files. Without any kind: --sizes --len. The same command again

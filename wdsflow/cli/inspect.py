@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.run_arguments import Shards
+from wdsflow.cli.shared.run_arguments import ShardArguments
 from wdsflow.cli.shared.terminal import check_output, console, fail, no_shards, none_read, progress, write_output
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.shards.shard import Shard
@@ -35,7 +35,7 @@ class InspectOptions:
     allow_pipe: bool = allow_pipe_option(OTHER)
 
 
-def inspect(typed: Typed, shards: Shards, options: InspectOptions) -> None:
+def inspect(typed: Typed, shards: ShardArguments, options: InspectOptions) -> None:
     """Show the contents of shards: fields, captions, image sizes.
 
     With --show or --sample, show single samples instead: thumbnails in a terminal that can show them, texts, and with

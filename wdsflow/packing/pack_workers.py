@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from wdsflow.engines.site import usable_cores
-from wdsflow.records.shard_jobs import ShardTask, result_of, work_in_process
+from wdsflow.records.shard_jobs import ProcessTask, result_of, work_in_process
 from wdsflow.shards.thread_jobs import Begin, run_in_threads
 
 from .write_shard import PackJob
@@ -68,7 +68,7 @@ class PackWorkers:
             try:
                 if worker is None:
                     return do(job, stop)
-                return cast("Result", result_of(_answer(worker, ShardTask(do, job)), job.target))
+                return cast("Result", result_of(_answer(worker, ProcessTask(do, job)), job.target))
             finally:
                 self._free.put(worker)
 
@@ -76,7 +76,7 @@ class PackWorkers:
 
     def _prepare(self, worker: "Worker") -> None:
         try:
-            worker.work(ShardTask(_nothing, None))
+            worker.work(ProcessTask(_nothing, None))
         finally:
             self._free.put(worker)
 
@@ -95,7 +95,7 @@ class PackWorkers:
             worker.close()
 
 
-def _answer(worker: "Worker", task: ShardTask) -> object:
+def _answer(worker: "Worker", task: ProcessTask) -> object:
     answer = worker.work(task)
     if answer is None:
         raise InterruptedError("given up")

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from copy import copy
 
-from wdsflow.scan.content.fitting import MOST_VALUE, Columns, UnknownColumns, holds_value, infer, value_of
+from wdsflow.scan.content.fitting import MOST_VALUE, InferredColumns, UnknownColumns, holds_value, infer, value_of
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.scan.naming import is_hidden
@@ -179,7 +179,7 @@ def _first_shapes(runs: Runs) -> list[Shape]:
     return [sample for shape in shapes for sample in _samples(shape)]
 
 
-def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False) -> Columns:
+def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False) -> InferredColumns:
     """Return the columns that the first samples of a shard give to Hugging Face datasets.
 
     Reads no further than these samples. Nothing is raised: if the columns cannot be determined, ``unknown`` is the reason.
@@ -188,11 +188,11 @@ def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False)
     """
     try:
         rows = _rows(url, allow_pipe=allow_pipe)
-        return infer(url, rows, tables=tables) if any(rows) else Columns(url)
+        return infer(url, rows, tables=tables) if any(rows) else InferredColumns(url)
     except UnknownColumns as unknown:
-        return Columns(url, unknown=f"the columns of the first samples are not known: {unknown}")
+        return InferredColumns(url, unknown=f"the columns of the first samples are not known: {unknown}")
     except SourceError as error:
-        return Columns(url, unknown=f"the first samples could not be read: {error}")
+        return InferredColumns(url, unknown=f"the first samples could not be read: {error}")
 
 
 def _rows(url: Shard, *, allow_pipe: bool) -> list[dict[str, object]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wdsflow.engines.peer import Mark
 
 
-class ShardJob(Protocol):
+class ShardWork(Protocol):
     """Work on a shard."""
 
     @property
@@ -23,17 +23,17 @@ class ShardJob(Protocol):
         """The shard."""
 
 
-Job = TypeVar("Job", bound=ShardJob)
+Job = TypeVar("Job", bound=ShardWork)
 Result = TypeVar("Result")
 
 
-class ShardTask(NamedTuple):
+class ProcessTask(NamedTuple):
     """Work on a shard for a process."""
 
     do: Callable[[Any, Event], Any]
     job: Any
 
-    def without(self, _: int) -> "ShardTask":
+    def without(self, _: int) -> "ProcessTask":
         """Return the same task: the position of the fault is unknown."""
         return self
 
@@ -73,7 +73,7 @@ def run_on_shards(
         run_in_threads(rest, do, noted, jobs)
 
 
-def work_in_process(task: ShardTask, _: "Mark") -> object:
+def work_in_process(task: ProcessTask, _: "Mark") -> object:
     """Do it in a worker process; an error of the system, or of a source, is an answer."""
     try:
         return task.do(task.job, Event())
@@ -101,7 +101,7 @@ def _run_in_processes(
     from wdsflow.engines.base import work_on
     from wdsflow.engines.local import LocalEngine
 
-    engine = LocalEngine[ShardTask](work_in_process, jobs)
-    with closing(work_on(engine, [ShardTask(do, job) for job in work])) as answers:
+    engine = LocalEngine[ProcessTask](work_in_process, jobs)
+    with closing(work_on(engine, [ProcessTask(do, job) for job in work])) as answers:
         for task, answer in answers:
             note(task.job, cast("Result", result_of(answer, task.job.url)))

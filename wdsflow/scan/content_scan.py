@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from wdsflow.images.image_header import ImageHeader, first_header
 from wdsflow.media import media_kind
 from wdsflow.scan.content.caption_encoding import EncodingGuess
-from wdsflow.scan.content.fitting import MOST_VALUE, Column, Kind
+from wdsflow.scan.content.fitting import MOST_VALUE, ColumnCheck, Kind
 from wdsflow.scan.content.image_content import (
     decode_image,
     ends_early,
@@ -110,7 +110,7 @@ _DECODABLE = (OK, BIG)
 
 Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
 # Of all members of one name: kind, name in lower case, counts, column.
-_Field = tuple[str, str, FieldCount, Column | None]
+_Field = tuple[str, str, FieldCount, ColumnCheck | None]
 
 
 def whole(size: int, read: Read) -> bytes | None:
@@ -204,7 +204,7 @@ class Looker:
             kind = self.kinds.get(lower) or ("media" if media_kind(lower) else kind)
         # Integers fit wherever there is one, but tables hold none of more than 64 bits.
         column = self.columns.get(suffix) if kind != "integer" or self.types else None
-        field = kind, lower, count, None if column is None else Column(suffix, column, self.types.get(suffix))
+        field = kind, lower, count, None if column is None else ColumnCheck(suffix, column, self.types.get(suffix))
         if len(self.table) < 4096:
             self.table[suffix] = field
         return field
@@ -280,7 +280,7 @@ class Looker:
             self.note(notes, lower)
         return status
 
-    def _json(self, column: Column | None, size: int, read: Read) -> str:
+    def _json(self, column: ColumnCheck | None, size: int, read: Read) -> str:
         if size > LONG_JSON:
             self.note(("json.huge",))
         data = whole(size, read) if size <= MOST_JSON else None
@@ -315,7 +315,7 @@ class Looker:
                         entry.note(text)
         return status
 
-    def _fit(self, column: Column, status: str, data: bytes) -> str:
+    def _fit(self, column: ColumnCheck, status: str, data: bytes) -> str:
         takes = column.takes(data)
         if takes is None:
             return UNKNOWN

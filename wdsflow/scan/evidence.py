@@ -13,7 +13,7 @@ from wdsflow.shards.tar.members import Stop
 
 if TYPE_CHECKING:
     from wdsflow.scan.content.caption_encoding import EncodingGuess
-    from wdsflow.scan.content.fitting import Columns
+    from wdsflow.scan.content.fitting import InferredColumns
 
 Level = Literal["names", "headers", "full"]
 
@@ -29,7 +29,7 @@ class ScanOptions:
     text_key: tuple[str, ...] = ()  # fields that are captions under unusual names
     image_key: tuple[str, ...] = ()  # the same for images
     arrow: bool = False  # some reader reads through Arrow
-    columns: "Columns | None" = None  # into which values must fit
+    columns: "InferredColumns | None" = None  # into which values must fit
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the named fields; a field with its own decoder keeps it."""
@@ -220,7 +220,7 @@ class ShardEvidence:
     all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
     again: dict[Shape, int] = field(default_factory=dict)  # of the runs, those whose key other keys had interrupted
     fields: dict[str, FieldCount] = field(default_factory=dict)
-    columns: "Columns | None" = None  # of its first samples, in the first shard if a reader makes columns
+    columns: "InferredColumns | None" = None  # of its first samples, in the first shard if a reader makes columns
     tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see layouts.py

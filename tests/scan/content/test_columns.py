@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.depth import cases
-from wdsflow.scan.content.fitting import Column, UnknownColumns, infer, value_of
+from wdsflow.scan.content.fitting import ColumnCheck, UnknownColumns, infer, value_of
 
 datasets = pytest.importorskip("datasets")
 features = pytest.importorskip("datasets.features.features")
@@ -72,7 +72,7 @@ def agree(first: list[Any], later: list[Any]) -> None:
     columns = infer("a.tar", rows)
 
     assert not columns.error
-    column = Column(name, columns.kinds[name])
+    column = ColumnCheck(name, columns.kinds[name])
     for value in later:
         _, data = written(value)
         parsed = parsed_fast(data) if name == "json" else None

@@ -14,7 +14,7 @@ from wdsflow.readers.open_clip.versions import OpenClip4, OpenClip33, epoch_leng
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import as_dict, forecast, sentences
 from wdsflow.validate.forecast.resources import (
-    Shards,
+    ShardPasses,
     fullest,
     image_size,
     named_shards,
@@ -42,7 +42,7 @@ def test_a_pass_over_several_shards_is_that_of_the_reader():
     for number, samples in enumerate(contents):
         samples += [Sample(str(rng.randint(0, 3))) for _ in range(number % 3)]
     evidence = [evidence_of(f"{number}.tar", samples) for number, samples in enumerate(contents)]
-    known = Shards(OpenClip33(), evidence)
+    known = ShardPasses(OpenClip33(), evidence)
     for _ in range(200):
         some = rng.sample(range(30), rng.randint(0, 8))
         real = run_pass(OpenClip33(), [evidence[index] for index in some])
@@ -74,7 +74,7 @@ def test_a_stall_in_a_later_epoch_is_found():
         if found.stalled and found.stalled[0].epoch > 0:
             epoch = found.stalled[0].epoch
             assert found.epochs_checked == epoch + 1
-            known = Shards(OpenClip33(), evidence.shards)
+            known = ShardPasses(OpenClip33(), evidence.shards)
             poor = [
                 sum(not each.batches for each in worker_passes(known, command(seed=seed, workers=4), number))
                 for number in range(epoch + 1)

@@ -10,7 +10,7 @@ from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.versions import OpenClip33, epoch_length
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.forecast.forecast import forecast
-from wdsflow.validate.forecast.resources import Shards, orders, worker_passes
+from wdsflow.validate.forecast.resources import ShardPasses, orders, worker_passes
 
 pytest.importorskip("webdataset")
 pytest.importorskip("open_clip_train.data")
@@ -96,7 +96,7 @@ def test_each_worker_gets_the_batches_that_are_foreseen(tmp_path, seed):
     starved = {}
     for epoch in range(3):
         real = stages(loader(command, epoch))
-        for each in worker_passes(Shards(OpenClip33(), evidence.shards), command, epoch):
+        for each in worker_passes(ShardPasses(OpenClip33(), evidence.shards), command, epoch):
             with process(each.rank, command.world_size, each.worker, command.workers):
                 batches = list(real.iterator1())
             assert len(batches) == each.batches
@@ -121,7 +121,7 @@ def test_the_loader_itself_gives_the_epoch_that_is_foreseen(tmp_path, workers):
     batches = list(real)
     assert len(batches) == real.num_batches == found.length.batches
     assert found.stalled == ()
-    passes = list(worker_passes(Shards(OpenClip33(), evidence.shards), command, 0))
+    passes = list(worker_passes(ShardPasses(OpenClip33(), evidence.shards), command, 0))
     for worker, indices in enumerate(orders(OpenClip33(), 6, command, 0)):
         texts = [batch["text"] if isinstance(batch, dict) else batch[1] for batch in batches[worker::split]]
         samples = [tuple(row) for text in texts for row in text.tolist()]

@@ -12,7 +12,7 @@ from tests.validate.openclip import evidence_of, plain
 from tests.validate.rules.build import shown
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
-from wdsflow.readers.open_clip.startup import Folder, Sidecars
+from wdsflow.readers.open_clip.startup import FolderCounts, Sidecars
 from wdsflow.readers.sidecar_facts import SidecarFact
 from wdsflow.scan.evidence import Evidence, Gap, ShardEvidence
 from wdsflow.shards.shard import Shard
@@ -74,8 +74,8 @@ def heavy(shard: ShardEvidence) -> None:
     shard.images.count, shard.images.pixels = shard.samples, shard.samples * 12_000_000
 
 
-def broken(name: str, problem: Any, detail: str, folder: Folder | None = None) -> Sidecars:
-    return Sidecars({"s": folder or Folder()}, [SidecarFact(f"s/{name}", problem, detail)])
+def broken(name: str, problem: Any, detail: str, folder: FolderCounts | None = None) -> Sidecars:
+    return Sidecars({"s": folder or FolderCounts()}, [SidecarFact(f"s/{name}", problem, detail)])
 
 
 def in_a_bucket(shard: ShardEvidence) -> None:
@@ -94,12 +94,14 @@ CASES: dict[str, Command] = {
     "P305": Command(
         arguments={"train_num_samples": None},
         sidecars=broken(
-            "sizes.json", "missing", "does not list 3.tar", Folder(sizes={"0.tar": 1, "1.tar": 1, "2.tar": 1})
+            "sizes.json", "missing", "does not list 3.tar", FolderCounts(sizes={"0.tar": 1, "1.tar": 1, "2.tar": 1})
         ),
     ),
     "P306": Command(gaps=(Gap("s/{0..9}.tar", ("s/4.tar", "s/5.tar", "s/6.tar", "s/7.tar"), 6),), given=False),
     "P307": Command(
-        sidecars=Sidecars({"s": Folder(stats={"0.tar": 100, "1.tar": 100}, without_stats=["2.tar", "3.tar"])}, []),
+        sidecars=Sidecars(
+            {"s": FolderCounts(stats={"0.tar": 100, "1.tar": 100}, without_stats=["2.tar", "3.tar"])}, []
+        ),
         given=False,
     ),
     "P308": Command((100, 0, 0, 100), others=5, arguments={"dataset_resampled": True}),

@@ -26,14 +26,14 @@ class Urls:
 
 
 @dataclass(frozen=True)
-class Shards:
+class ShardArguments:
     """Shards."""
 
     urls: list[str] = argument("URL...", "Shards, as for validate.")
 
 
 @dataclass(frozen=True)
-class NewShards(Shards):
+class NewShards(ShardArguments):
     """Shards, and the folder for the new ones."""
 
     out: Path | str = required(

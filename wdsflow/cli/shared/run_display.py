@@ -12,7 +12,7 @@ from wdsflow.memory.sizes import format_size
 from wdsflow.text.shell import escape
 from wdsflow.text.words import duration
 
-from .run_forecast import Forecast, ProgressLines, RunMemory, rate_text
+from .run_forecast import ProgressLines, RunForecast, RunMemory, rate_text
 from .terminal import shard_bars
 from .typed import Typed
 
@@ -47,7 +47,7 @@ class _Lines:
     """Progress where no bar can be drawn."""
 
     def __init__(self, typed: Typed, *, here: bool) -> None:
-        self._forecast, self._here = Forecast(typed), here
+        self._forecast, self._here = RunForecast(typed), here
         self._lines = ProgressLines(here=here)
 
     def begin(self, _: int, __: str) -> None:
@@ -64,7 +64,7 @@ class _Bars:
     """Progress on a terminal: a bar for each pass."""
 
     def __init__(self, bars: "Progress", typed: Typed, *, here: bool) -> None:
-        self._bars, self._forecast, self._here = bars, Forecast(typed), here
+        self._bars, self._forecast, self._here = bars, RunForecast(typed), here
         self._live = _Live(here=here, writes=True)
         self._task: Any = None
         self._shards = self._done = 0

@@ -22,7 +22,7 @@ _THEN_EVERY = 600.0
 _PARTS = 16  # shards to make of a single one
 
 
-class Forecast:
+class RunForecast:
     """What a long run takes, announced once; and once more if it turns out to be very long."""
 
     def __init__(self, typed: Typed) -> None:

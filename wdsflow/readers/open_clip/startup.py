@@ -46,7 +46,7 @@ _KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))  # options of ``wdsflo
 
 
 @dataclass(slots=True)
-class Folder:
+class FolderCounts:
     """The counts that one folder holds, as OpenCLIP would read them."""
 
     sizes: Mapping[str, object] | None = None  # sizes.json, if it is an object
@@ -62,7 +62,7 @@ class Folder:
 class Sidecars:
     """Everything found next to the shards. Folders are named as OpenCLIP does: ``os.path.dirname`` of the url."""
 
-    folders: dict[str, Folder] = field(default_factory=dict)
+    folders: dict[str, FolderCounts] = field(default_factory=dict)
     facts: list[SidecarFact] = field(default_factory=list)
 
 
@@ -77,9 +77,9 @@ def read_sidecars(urls: Sequence[str], evidence: Evidence) -> Sidecars:
         if not os.path.isdir(path):
             path = os.path.dirname(shards[0].url.exact) if shards else path
             if remote_url(path) is not None and (run := unfinished_run(path)) is not None:
-                found.folders[name] = Folder(unfinished=run)
+                found.folders[name] = FolderCounts(unfinished=run)
             continue
-        folder = found.folders[name] = Folder(unfinished=unfinished_run(path))
+        folder = found.folders[name] = FolderCounts(unfinished=unfinished_run(path))
         found.facts += [
             *_sizes(path, folder, shards),
             *_length(path, folder, shards, alone=len(by_folder) == 1),
@@ -93,7 +93,7 @@ def _raised(error: Exception) -> str:
     return escape(f"{type(error).__name__}: {error}", 120)
 
 
-def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def _sizes(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     name = os.path.join(path, "sizes.json")
     try:
         sizes = read_json(name, _LARGEST)
@@ -115,7 +115,7 @@ def _sizes(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[S
     return written_by(facts, path, files, *(_KINDS[each] for each in files))
 
 
-def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], *, alone: bool) -> list[SidecarFact]:
+def _length(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *, alone: bool) -> list[SidecarFact]:
     name, detail = os.path.join(path, "__len__"), ""
     try:
         text = read_text(name, _LEN_LARGEST)
@@ -138,7 +138,7 @@ def _length(path: str, folder: Folder, shards: Sequence[ShardEvidence], *, alone
     return written_by(facts, path, COUNTS[1:], _KINDS[COUNTS[1]])
 
 
-def _stats(path: str, folder: Folder, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
+def _stats(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
     facts = []
     for shard in shards:
         base = os.path.basename(shard.url)

@@ -24,7 +24,7 @@ from .arrange import RowFile, arrange, bounds_of
 from .read_inputs import InputJob, OpenInputs, read_input, refuse_apart
 from .reshard_options import USUAL_GRID, ReshardOptions, ReshardRequest, checked, parse_grid, parts_of
 from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
-from .write_parts import OutputJob, made_from, refuse_repeated, write_output
+from .write_parts import PartJob, made_from, refuse_repeated, write_output
 
 _SCRATCH = "reshard-scratch"
 KIND = "reshard"
@@ -142,19 +142,19 @@ def _write(
 
 def _planned(
     rows: Sequence[RowFile], options: ReshardOptions, records: Sequence[_Record], report: ReshardReport
-) -> Iterator[list[OutputJob]]:
+) -> Iterator[list[PartJob]]:
     """Yield the outputs of each part. Raises ValueError."""
     total, sources = sum(each.count for each in rows), sum(found.rows > 0 for found in report.inputs)
     for part, record, of_part in zip(options.parts, records, rows, strict=True):
         bounds = bounds_of(of_part, options, sources * of_part.count / max(1, total), part.name)
         digits = max(_DIGITS, len(str(len(bounds) - 1)))
         yield [
-            OutputJob(of_part, *each, options.scattered, record.folder / f"{number:0{digits}}.tar")
+            PartJob(of_part, *each, options.scattered, record.folder / f"{number:0{digits}}.tar")
             for number, each in enumerate(bounds)
         ]
 
 
-def _begin(record: _Record, options: ReshardOptions, work: Sequence[OutputJob], report: ReshardReport) -> None:
+def _begin(record: _Record, options: ReshardOptions, work: Sequence[PartJob], report: ReshardReport) -> None:
     """Record the planned outputs, and remove those of an earlier run of other inputs, which readers would also read."""
     names = [job.target.name for job in work]
     if not names and not record.outputs:

@@ -33,7 +33,7 @@ class RepeatedKeys(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class OutputJob:
+class PartJob:
     """One output: the samples of ``rows`` from ``start`` up to ``end``, in order."""
 
     rows: RowFile
@@ -43,7 +43,7 @@ class OutputJob:
     target: Path  # the file to write
 
 
-def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
+def output_pieces(job: PartJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
     """Yield the pieces of an output in order, without end-of-archive blocks; count samples in ``report``.
 
     Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.
@@ -68,7 +68,7 @@ def output_pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, st
         at += len(ranges)
 
 
-def repeated_keys(job: OutputJob) -> dict[int, int]:
+def repeated_keys(job: PartJob) -> dict[int, int]:
     """Return the rows whose key a reader would confuse with an earlier sample's, and their new numbers.
 
     These are the second and further samples of a key in a shard, and the first ones if the previous shard ends with
@@ -91,7 +91,7 @@ def repeated_keys(job: OutputJob) -> dict[int, int]:
     return found
 
 
-def _repeats_before(job: OutputJob) -> int:
+def _repeats_before(job: PartJob) -> int:
     """Return how many samples directly before the output have the key of its first one."""
     start = end = job.start
     if not start:
@@ -105,7 +105,7 @@ def _repeats_before(job: OutputJob) -> int:
     return end
 
 
-def refuse_repeated(work: Sequence[OutputJob]) -> None:
+def refuse_repeated(work: Sequence[PartJob]) -> None:
     """Raise RepeatedKeys if samples would get another key."""
     found = [len(numbers) for job in work if (numbers := repeated_keys(job))]
     if found:
@@ -150,7 +150,7 @@ def _entries(source: Source, start: int, end: int) -> Iterator[Entry]:
         at = max(entry.next, at + BLOCK)
 
 
-def made_from(inputs: OpenInputs, job: OutputJob) -> dict[str, object]:
+def made_from(inputs: OpenInputs, job: PartJob) -> dict[str, object]:
     """Return the inputs that determine the bytes of an output."""
     from xxhash import xxh3_128
 
@@ -166,7 +166,7 @@ def made_from(inputs: OpenInputs, job: OutputJob) -> dict[str, object]:
     return {"code": _CODE, "samples": digest.hexdigest(), "inputs": identities.hexdigest()}
 
 
-def write_output(inputs: OpenInputs, job: OutputJob, report: OutputReport, stop: Event) -> None:
+def write_output(inputs: OpenInputs, job: PartJob, report: OutputReport, stop: Event) -> None:
     """Write an output atomically.
 
     Raises SourceError if an input changed, OSError if the output cannot be written.

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class InferredColumns:
     """The columns that the first samples of a set give."""
 
     url: str  # shard of the first samples
@@ -82,7 +82,7 @@ def value_of(suffix: str, data: bytes) -> object:
     return found[""] if kind == "npy" else found
 
 
-def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False) -> Columns:
+def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = False) -> InferredColumns:
     """Return the columns that decoded first samples give; each row has the values of one sample by field name.
 
     Args:
@@ -104,10 +104,10 @@ def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = Fals
             found = [pa.table([pa.array([value])], ["value"]) for value in values]
             schema = pa.concat_tables(found, promote_options="default").schema
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            return Columns(url, field=name, error=first_line(error))
+            return InferredColumns(url, field=name, error=first_line(error))
         types[name] = schema.field("value").type
         kinds[name] = _kind_of_arrow(types[name], left)
-    return Columns(url, kinds, types=types if tables else {})
+    return InferredColumns(url, kinds, types=types if tables else {})
 
 
 def first_line(error: Exception) -> str:
@@ -204,7 +204,7 @@ def _surely_fits(kind: Kind, value: object) -> bool:
     return value is None or expected is None or isinstance(value, expected)
 
 
-class Column:
+class ColumnCheck:
     """Checks whether the contents of one field fit into its column."""
 
     def __init__(self, suffix: str, kind: Kind, arrow: object = None) -> None:
