@@ -1,4 +1,4 @@
-"""Ray keeps logs of its own, with the command lines of jobs: a secret of a url is in none of them."""
+"""Ray keeps logs of its own on each node: a secret of a url is in none of them."""
 
 import subprocess
 import sys
