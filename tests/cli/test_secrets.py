@@ -1,6 +1,9 @@
 """What is secret in a url is neither printed nor stored, whichever command got it, and what is read is the same."""
 
+import importlib.util
 import io
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ import wdsflow
 from tests.filtering.commands import run
 from tests.servers import http_server
 from tests.training.shards import samples, write_tar
+from tests.training.trainings import write_model
 
 SECRET = "s3cr3tw0rd"
 # What comes before the host of a url, and after its path.
@@ -81,3 +85,30 @@ def test_the_feed_reads_a_url_with_a_secret_and_hides_it(server: str):
     feed = wdsflow.feed(f"http://{server}/0.tar?token={SECRET}", batch_size=2, fields=("__key__",))
     assert sum(len(batch[0]) for batch in feed) == 4
     assert SECRET not in repr(feed) + str(feed.state_dict())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
+def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Path, server: str):
+    write_model(tmp_path)
+    data = ("--train-data", f"http://me:{SECRET}@{server}/0.tar", "--val-data", f"http://{server}/0.tar?token={SECRET}")
+    sizes = (
+        "--train-num-samples",
+        "4",
+        "--val-num-samples",
+        "4",
+        "--batch-size",
+        "2",
+        "--workers",
+        "1",
+        "--epochs",
+        "1",
+    )
+    place = ("--model", f"local-dir:{tmp_path}/model", "--device", "cpu", "--logs", tmp_path / "logs", "--name", "run")
+    words = ["train", "--", *data, *sizes, *place, "--dataset-type", "webdataset"]
+    done = subprocess.run([sys.executable, "-m", "wdsflow", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    written = {path.name: path.read_bytes() for path in (tmp_path / "logs").rglob("*") if path.is_file()}
+    assert b"train_data: http://***@" in written["params.txt"]
+    assert b"Train Epoch: 0" in written["out.log"]
+    assert {name for name, content in written.items() if SECRET.encode() in content} == set()
+    assert SECRET not in done.stdout + done.stderr

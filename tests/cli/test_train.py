@@ -97,6 +97,19 @@ def test_a_refusal_is_status_1_and_goes_to_standard_error(tmp_path, capsys):
 
 
 @needs_openclip
+def test_a_model_that_openclip_does_not_have_is_refused_with_the_nearest(tmp_path, capsys):
+    data = ["--", "--train-data", shards.with_txt(tmp_path), "--train-num-samples", "16"]
+    for options in ([], ["--dry-run"], ["--no-preflight"]):
+        assert run("train", *options, *data, "--model", "ViT-B-99") == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert "--model ViT-B-99: open_clip has no such model; did you mean ViT-B-" in shown.err
+        assert "Traceback" not in shown.err
+    assert run("train", *data, "--model", "ViT-B-32", "--pretrained", "laion2b_s34b_b79") == 2
+    assert "no weights of ViT-B-32; it has laion2b_s34b_b79k" in capsys.readouterr().err
+
+
+@needs_openclip
 def test_shards_that_cannot_be_read_are_status_2_in_one_line(tmp_path, capsys):
     assert run("train", "--", "--train-data", str(tmp_path / "0.tar")) == 2
     shown = capsys.readouterr()

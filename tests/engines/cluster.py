@@ -15,8 +15,8 @@ class Cluster:
     """Starts the cluster; ``path`` is its PYTHONPATH. Everything of Ray's is in a folder that goes with it."""
 
     def __init__(self, path: str) -> None:
-        self._folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
-        self.environment = {"PYTHONPATH": path, "RAY_TMPDIR": self._folder, "RAY_USAGE_STATS_ENABLED": "0"}
+        self.folder = tempfile.mkdtemp(prefix="ray-")  # names of sockets may not be long
+        self.environment = {"PYTHONPATH": path, "RAY_TMPDIR": self.folder, "RAY_USAGE_STATS_ENABLED": "0"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.engines.cluster"],
             cwd=ROOT,
@@ -44,7 +44,7 @@ class Cluster:
     def close(self) -> None:
         """End it, and remove its folder."""
         self._process.communicate()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def serve() -> None:

@@ -106,6 +106,17 @@ def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_aske
     assert parse_arguments(["--json-text-key", "caption"], readers=["open-clip-4"]).json_text_key == "caption"
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--text-pooler-own-group", "--audio-fusion", "--audio-int16-normalize", "--audio-zeroshot-dataset x"]
+    + ["--audio-layer-decay 0.9", "--opt-fallback-list a", "--pretrained-audio x", "--image-layer-decay 0.9"],
+)
+def test_flags_of_openclips_main_branch_are_known(flag, with_openclip_33):
+    with pytest.raises(ArgumentsError, match=f"{flag.split()[0]} exists from OpenCLIP 4 on"):
+        parse_arguments(flag.split())
+    assert parse_arguments(flag.split(), readers=["open-clip-4"]).parser == "wdsflow"
+
+
 def test_an_unknown_flag_is_refused_in_openclips_words(with_openclip_33, capfd):
     with pytest.raises(ArgumentsError, match=r"^unrecognized arguments: --train-date x; did you mean --train-data\?$"):
         parse_arguments(["--train-date", "x"])

@@ -102,6 +102,23 @@ def test_a_broken_field_beside_image_and_caption_costs_the_sample(field, real, t
     assert by_names.word == "may train"
 
 
+def test_a_pickle_that_most_likely_fails_counts_as_lost_in_the_outcome(real, tmp_path):
+    """Nothing here may load it: the number of usable samples is a range, and its lower end decides."""
+    without_its_module = b"cno_such_module\nThing\n."
+    urls = write(tmp_path, lambda fields: fields | {"pyd": without_its_module})
+    assert real(urls) == 48
+    report, verdict = judged(urls, "full")
+    assert (verdict.word, verdict.least, verdict.usable, verdict.exact) == ("loses", 48, SAMPLES, False)
+    assert report.exit_status == 1
+    assert "LOSES  48 to 64 of 64 samples" in str(report)
+    (doubt,) = [reason for reason in verdict.reasons if reason.slug == "suspect"]
+    assert doubt.message.startswith("16 more samples may be lost: ")
+    tolerant = check(urls, [READER], jobs=1, level="full", max_loss=0.25).verdicts[0]
+    assert (tolerant.word, tolerant.least) == ("may train", 48)
+    _, by_headers = judged(urls, "headers")
+    assert (by_headers.word, by_headers.least, by_headers.usable) == ("loses", None, SAMPLES)
+
+
 def test_a_broken_pickle_inside_gzip_costs_nothing(real, tmp_path):
     broken = gzip.compress(PICKLE[:-4], mtime=0)
     urls = write(tmp_path, lambda fields: fields | {"pkl.gz": broken})

@@ -63,11 +63,14 @@ def launch(
         main = importlib.import_module("open_clip_train.main")
     except ModuleNotFoundError as error:
         raise NoOpenClip(error.name or "a module") from error
+    from .data_arguments import DataArguments
     from .resume import HeadspaceDone, ResumedRun
 
-    run = ResumedRun(main, get_data or _feed(options or FeedOptions()), checkpoint_every, headspace=headspace)
+    data = DataArguments()
+    feed = data.restored(get_data or _feed(options or FeedOptions()))
+    run = ResumedRun(main, feed, checkpoint_every, headspace=headspace)
     try:
-        with run.installed(), shared(main, refused):
+        with run.installed(), data.redacted(main), shared(main, refused):
             result = main.main(list(argv))
     except HeadspaceDone:
         return 0

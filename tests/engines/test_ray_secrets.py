@@ -1,0 +1,36 @@
+"""Ray keeps logs of its own on each node: a secret of a url is in none of them."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.engines.cluster import ROOT, Cluster
+from tests.servers import http_server
+from tests.training.shards import samples, write_tar
+
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
+SECRET = "s3cr3tw0rd"
+
+
+def test_no_log_of_ray_has_a_secret_of_a_url(tmp_path: Path, cluster: Cluster):
+    tar = write_tar(tmp_path / "0.tar", samples(0, 4)).read_bytes()
+    with http_server({"0.tar": tar}) as (url, _):
+        host = url.partition("://")[2].partition("/")[0]
+        named = [f"http://me:{SECRET}@{host}/0.tar", f"http://{host}/missing.tar?token={SECRET}"]
+        words = ["measure", *named, "-o", tmp_path / "out", "--scores", "width,blur"]
+        done = subprocess.run(
+            [sys.executable, "-m", "wdsflow", *words, "--engine", "ray", "--address", cluster.address],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "missing.tar" in done.stdout + done.stderr
+    assert len(list((tmp_path / "out").rglob("*.parquet"))) == 1, done
+    assert SECRET not in done.stdout + done.stderr
+    logs = [path for path in Path(cluster.folder).rglob("*") if path.is_file()]
+    assert any("worker" in path.name for path in logs)
+    assert [path for path in logs if SECRET.encode() in path.read_bytes()] == []
