@@ -105,7 +105,7 @@ def test_stages_find_no_row_for_samples_that_are_gone(shard: Path, tmp_path: Pat
 
     measure_shards(str(shard), tmp_path / "scores", Recipe(scores=("bytes",)), HERE)
     record = ShardRecord(0, str(shard), "0.tar", "", input_identity(named(str(shard))))
-    rows = read_scored(Layout(tmp_path / "scores"), "0.tar", record)
+    rows = read_scored(Layout(tmp_path / "scores"), "0.tar", record).rows
     write_tar(shard, read_tar(shard)[:-2])
     with open_source(named(str(shard))) as source, pytest.raises(SourceChangedError):
         list(kept_pieces(source, str(shard), STAGED.stages, rows, []))

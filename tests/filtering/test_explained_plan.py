@@ -10,7 +10,7 @@ from tests.golden_file import check_text
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 
 GOLDEN = Path(__file__).parent / "explained_plans.txt"
@@ -29,11 +29,10 @@ PREDICATES = [
 @pytest.mark.parametrize("number", range(len(PREDICATES)))
 def test_a_plan_is_explained_so(number):
     expression = parse(PREDICATES[number], SCORES)
-    rows = []
-    for at in range(40):
-        rows.append(Row(at, str(at), 0, 512))
-        rows[-1].values = {call: value_of(call, at) for call in expression.scores}
-    pilot = pilot_of(expression, rows, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)})
+    samples = SampleTable(Row(at, str(at), 0, 512) for at in range(40))
+    for call in expression.scores:
+        samples.columns[call] = {at: value_of(call, at) for at in range(40)}
+    pilot = pilot_of(expression, samples, {call: 0.3 ** (at + 1) for at, call in enumerate(expression.scores)})
     query = sql_of(expression, "kept/.wdsflow/ledger/*.parquet", unknown_keeps=number % 2 == 1)
     check_text(GOLDEN, f"plan {number}", "\n".join([str(expression), explain(Decider(expression), pilot), query]))
 

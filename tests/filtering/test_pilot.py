@@ -29,13 +29,13 @@ def test_samples_of_at_most_four_shards_are_looked_at(tmp_path, monkeypatch, sha
 
 def test_shards_are_taken_from_all_over(tmp_path, monkeypatch):
     write_shards(tmp_path / "in", shards=10, samples=1)
-    looked_at, rows = [], pilot_run._rows
+    looked_at, add = [], pilot_run._add
 
-    def noted(url, *given, **more):
+    def noted(samples, url, *given, **more):
         looked_at.append(url)
-        return rows(url, *given, **more)
+        add(samples, url, *given, **more)
 
-    monkeypatch.setattr(pilot_run, "_rows", noted)
+    monkeypatch.setattr(pilot_run, "_add", noted)
     measured(str(tmp_path / "in"), Recipe(where="width > 1"))
     urls = expand([str(tmp_path / "in")], allow_pipe=True).urls
     assert looked_at == [urls[0], urls[2], urls[4], urls[6]]

@@ -11,24 +11,28 @@ from hypothesis import strategies as st
 from tests.filtering.drawn_predicates import SCORES, predicates, values
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.decider import Decider, Need
+from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import Unknown
 
 FAILED = Unknown("truncated", "ends at byte 9")
 
 
-def row_of(number: int = 0, **values: Any) -> Row:
-    row = Row(number, str(number), 0, 512)
-    row.values = {ScoreCall(name): value for name, value in values.items()}
-    return row
+def table_of(*samples: dict[Any, Any]) -> SampleTable:
+    """Return samples with these values, by score or by its name."""
+    table = SampleTable(Row(number, "k", 0, 512) for number in range(len(samples)))
+    for number, scores in enumerate(samples):
+        for name, value in scores.items():
+            table.columns[ScoreCall(name) if isinstance(name, str) else name][number] = value
+    return table
 
 
 def judge(text: str, **values: Any) -> tuple[bool | None, str | None]:
     """Return whether to keep, and why it is unknown."""
-    (found,) = results(Evaluator(parse(text, SCORES)), [row_of(**values)])
+    table = table_of(values)
+    (found,) = results(Evaluator(parse(text, SCORES)), table, table.rows)
     return (None, found.slug) if isinstance(found, Unknown) else (found, None)
 
 
@@ -147,17 +151,21 @@ def test_no_caption_stops_a_run():
 
 
 def test_rows_with_different_scores_are_judged_together():
-    rows = [row_of(0, width=3), row_of(1, width=1), row_of(2, width=3, blur=1), row_of(3, blur=9), row_of(4)]
-    found = results(Evaluator(parse("width > 2 and blur > 2", SCORES)), rows)
-    assert found == [None, False, False, None, None]
-    assert results(Evaluator(parse("width > 2 or blur is None", SCORES)), rows) == [True, None, True, None, None]
+    table = table_of({"width": 3}, {"width": 1}, {"width": 3, "blur": 1}, {"blur": 9}, {})
+    both, either = (Evaluator(parse(f"width > 2 {word}", SCORES)) for word in ("and blur > 2", "or blur is None"))
+    assert results(both, table, table.rows) == [None, False, False, None, None]
+    assert results(either, table, table.rows) == [True, None, True, None, None]
 
 
 def test_the_first_false_term_is_named_else_the_first_unknown_one():
     decider = Decider(parse("width > 1 and height > 1 and blur > 1", SCORES))
-    rows = [row_of(0, width=FAILED, height=0, blur=0), row_of(1, width=2, height=None, blur=FAILED)]
-    rows.append(row_of(2, width=2, height=2, blur=2))
-    decider.advance(rows)
+    table = table_of(
+        {"width": FAILED, "height": 0, "blur": 0},
+        {"width": 2, "height": None, "blur": FAILED},
+        {"width": 2, "height": 2, "blur": 2},
+    )
+    rows = table.rows
+    decider.advance(table, rows)
     assert [row.judgement.term for row in rows] == [decider.terms[1], decider.terms[1], None]
     assert rows[0].judgement.keep is False
     assert rows[1].judgement.unknown == Unknown("null")
@@ -169,16 +177,16 @@ def test_cheap_scores_come_first_and_none_after_the_decision():
     decider = Decider(parse(text, SCORES))
     assert [step.tier for step in decider.steps] == ["header", "text", "pixels", "model"]
     known = {"width": 9, "words_in_caption": 5, "blur": 1, "similarity": 0.9}
-    rows = [row_of(), row_of(1), row_of(2)]
+    table = table_of({}, {}, {})
     answers = {0: known, 1: {**known, "width": 1}, 2: {**known, "words_in_caption": 10}}
     asked = []
 
-    def compute(needs: Sequence[Need]) -> None:
-        for row, calls in needs:
-            asked.append((row.number, *map(str, calls)))
-            row.values |= {call: answers[row.number][str(call)] for call in calls}
+    def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+        for row in rows:
+            asked.append((row.number, str(call)))
+            table.columns[call][row.number] = answers[row.number][str(call)]
 
-    decider.advance(rows, compute)
+    decider.advance(table, table.rows, compute)
     assert asked == [
         (0, "width"),
         (1, "width"),
@@ -189,30 +197,26 @@ def test_cheap_scores_come_first_and_none_after_the_decision():
         (0, "blur"),
         (2, "similarity"),
     ]
-    assert [row.judgement.keep for row in rows] == [False, False, True]
+    assert [row.judgement.keep for row in table.rows] == [False, False, True]
 
 
 @given(predicates, st.lists(values, min_size=1, max_size=4), st.data())
 def test_what_is_computed_step_by_step_decides_as_all_scores_at_once(text, samples, data):
     decider = Decider(parse(text, SCORES))
-    known, stepwise = [], []
-    for number, sample in enumerate(samples):
-        known.append(Row(number, "k", 0, 512))
-        known[-1].values = dict(sample)
-        stepwise.append(Row(number, "k", 0, 512))
-        # Some scores may be there before, as in a ledger.
-        there = data.draw(st.sets(st.sampled_from(list(sample))))
-        stepwise[-1].values = {call: sample[call] for call in there}
+    known = table_of(*samples)
+    # Some scores may be there before, as in a ledger.
+    there = [data.draw(st.sets(st.sampled_from(list(sample)))) for sample in samples]
+    stepwise = table_of(*({call: sample[call] for call in calls} for sample, calls in zip(samples, there, strict=True)))
 
-    def compute(needs: Sequence[Need]) -> None:
-        for row, calls in needs:
-            assert calls
-            row.values |= {call: samples[row.number][call] for call in calls}
+    def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+        for row in rows:
+            assert row.number not in stepwise.columns[call]
+            stepwise.columns[call][row.number] = samples[row.number][call]
 
-    decider.advance(known)
-    decider.advance(stepwise, compute)
-    assert [row.judgement for row in stepwise] == [row.judgement for row in known]
-    assert None not in [row.judgement for row in known]
-    both = results(decider.evaluator, known)
-    for row, result in zip(known, both, strict=True):
+    decider.advance(known, known.rows)
+    decider.advance(stepwise, stepwise.rows, compute)
+    assert [row.judgement for row in stepwise.rows] == [row.judgement for row in known.rows]
+    assert None not in [row.judgement for row in known.rows]
+    both = results(decider.evaluator, known, known.rows)
+    for row, result in zip(known.rows, both, strict=True):
         assert row.judgement.keep == (None if isinstance(result, Unknown) else result)

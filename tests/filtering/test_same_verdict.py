@@ -76,9 +76,9 @@ def decided_by(scored: Path, recipe: Recipe) -> list[Any]:
     """Return what a recipe says of the values in ledgers, as they are."""
     found = []
     for path in sorted(scored.glob(".wdsflow/ledger/*")):
-        rows, _ = read_ledger(path)
-        program_of(canonical_recipe(recipe)).decide(rows)
-        found += [[row.key, row.outcome, row.term, row.error, row.detail] for row in rows]
+        samples, _ = read_ledger(path)
+        program_of(canonical_recipe(recipe)).decide(samples)
+        found += [[row.key, row.outcome, row.term, row.error, row.detail] for row in samples.rows]
     return found
 
 

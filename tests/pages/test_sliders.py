@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.studio import (
     Limit,
@@ -26,21 +26,12 @@ from wdsflow.filtering.page.studio import (
     twins_of,
 )
 from wdsflow.filtering.predicates.catalog import parse
-from wdsflow.filtering.predicates.values import Unknown
+from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text
 
 BLUR, WIDTH, FORMAT, DUPLICATE = ScoreCall("blur"), ScoreCall("width"), ScoreCall("format"), ScoreCall("duplicate")
 NONE = PredicateParts({}, {}, ())
-NOT_COMPUTED = object()
-
-
-def rows_with(call: ScoreCall, values: list[Any]) -> list[Row]:
-    rows = [Row(number, f"{number:03}", 0, 0) for number in range(len(values))]
-    for row, value in zip(rows, values, strict=True):
-        if value is not NOT_COMPUTED:
-            row.values[call] = value
-    return rows
 
 
 @pytest.mark.parametrize(
@@ -155,7 +146,7 @@ def test_a_value_among_no_edges_has_the_code_0():
 
 
 def script_of(values: list[Any], start: PredicateParts = NONE, *, keeps: bool = False, scores: int = 1) -> Any:
-    found = slider(rows_with(BLUR, values), BLUR, start, scores=scores, unknown_keeps=keeps)
+    found = slider(values, BLUR, start, scores=scores, unknown_keeps=keeps)
     if found is None:
         return None
     script = for_script(found, start, [(0, 7, 2.0)])
@@ -213,8 +204,14 @@ def test_twins_are_counted_by_shard_and_only_neighbours_follow_each_other():
 
     first = [row(0, "a"), row(1, "a"), row(2, "b"), row(3, "bad", "truncated"), row(4, "a"), row(5, "c")]
     second = [row(0, "c"), row(1, "d"), row(2, "d")]
-    assert twins_of([first, second]) == [[0, 1, 0], [1, 1, 1], [3, 1, 0], [6, 5, 0], [7, 5, 1]]
-    assert twins_of([[row(0, "a"), row(2, "a")]]) == [[0, 1, 0], [1, 1, 0]]
+    assert twins_of([SampleTable(first), SampleTable(second)]) == [
+        [0, 1, 0],
+        [1, 1, 1],
+        [3, 1, 0],
+        [6, 5, 0],
+        [7, 5, 1],
+    ]
+    assert twins_of([SampleTable([row(0, "a"), row(2, "a")])]) == [[0, 1, 0], [1, 1, 0]]
     assert twins_of([]) == []
 
 
@@ -228,11 +225,11 @@ def test_results_of_other_terms_are_false_first_then_not_computed_then_unknown()
         {BLUR: Unknown("x")},
         {BLUR: Unknown("x"), WIDTH: 9},
     ]
-    rows = [Row(number, "", 0, 0) for number in range(len(values))]
-    for row, each in zip(rows, values, strict=True):
-        row.values = each
-    assert list(base64.b64decode(results_of(rows, terms))) == [1, 0, 0, 3, 3, 2]
-    assert list(base64.b64decode(results_of(rows, []))) == [1] * 6
+    samples = SampleTable(Row(number, "", 0, 0) for number in range(len(values)))
+    for row, each in zip(samples.rows, values, strict=True):
+        for call, value in each.items():
+            samples.columns[call][row.number] = value
+    assert list(base64.b64decode(results_of([samples], terms))) == [1, 0, 0, 3, 3, 2]
 
 
 def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_which_a_sample_has():
@@ -248,7 +245,7 @@ def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_wh
         [Unknown("x"), "jpeg"],
         "jpeg",
     ]
-    found = choice(rows_with(FORMAT, values), FORMAT, ["webp", "png"])
+    found = choice(values, FORMAT, ["webp", "png"])
     assert found is not None
     assert found.shown == [("jpeg", 4), ("png", 2), ("gif", 1), ("webp", 0)]
     script = found.for_script()
@@ -261,25 +258,24 @@ def test_boxes_are_the_most_frequent_values_and_the_ticked_ones_and_masks_say_wh
 
 
 def test_twenty_values_have_a_box_and_what_cannot_be_written_has_none():
-    found = choice(rows_with(FORMAT, [f"{number:02}" for number in range(22)] + ["21"]), FORMAT, ["00"])
+    found = choice([f"{number:02}" for number in range(22)] + ["21"], FORMAT, ["00"])
     assert found is not None
     assert [text for text, _ in found.shown] == ["21", "00", *(f"{number:02}" for number in range(1, 19))]
-    assert choice(rows_with(FORMAT, ["x" * 201, "a\tb", 5, Unknown("x")]), FORMAT) is None
-    longest = choice(rows_with(FORMAT, ["x" * 200]), FORMAT, ["x" * 201])
+    assert choice(["x" * 201, "a\tb", 5, Unknown("x")], FORMAT) is None
+    longest = choice(["x" * 200], FORMAT, ["x" * 201])
     assert longest is not None
     assert (longest.shown, longest.ticked) == ([("x" * 200, 1)], ())
-    many = choice(rows_with(FORMAT, ["a"]), FORMAT, [str(number) for number in range(21)])
+    many = choice(["a"], FORMAT, [str(number) for number in range(21)])
     assert many is not None
     assert many.ticked == ()
-    most = choice(rows_with(FORMAT, ["a"]), FORMAT, [str(number) for number in range(20)])
+    most = choice(["a"], FORMAT, [str(number) for number in range(20)])
     assert most is not None
     assert (len(most.ticked), len(most.values)) == (20, 20)
 
 
 def test_more_than_256_sets_of_values_take_two_bytes_each():
     values = [[chr(97 + bit) for bit in range(9) if number >> bit & 1] for number in range(1, 258)]
-    rows = rows_with(FORMAT, values)
-    few, many = choice(rows[:256], FORMAT), choice(rows, FORMAT)
+    few, many = choice(values[:256], FORMAT), choice(values, FORMAT)
     assert few is not None
     assert many is not None
     assert (few.for_script()["bits"], many.for_script()["bits"]) == (8, 16)
@@ -287,7 +283,7 @@ def test_more_than_256_sets_of_values_take_two_bytes_each():
 
 
 def test_truth_values_are_written_as_in_predicates():
-    found = choice(rows_with(DUPLICATE, [True, False, False]), DUPLICATE, [False])
+    found = choice([True, False, False], DUPLICATE, [False])
     assert found is not None
     assert found.shown == [("False", 2), ("True", 1)]
     assert found.for_script()["literals"] == ["False", "True"]
@@ -306,7 +302,7 @@ def test_truth_values_are_written_as_in_predicates():
 )
 def test_samples_at_the_ends_and_around_a_cut_are_shown(low, high, shown):
     start = PredicateParts({BLUR: low} if low else {}, {BLUR: high} if high else {}, ())
-    found = slider(rows_with(BLUR, [*range(100), NOT_COMPUTED]), BLUR, start, scores=1, unknown_keeps=False)
+    found = slider([*range(100), NOT_COMPUTED], BLUR, start, scores=1, unknown_keeps=False)
     assert found is not None
     assert near_samples(found, start, len(shown)) == shown
     assert near_samples(found, start, 1000) == list(range(100))

@@ -11,7 +11,7 @@ from wdsflow.expressions.sql import ledger_query
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger import column_of
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import SampleTable
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
 
@@ -49,17 +49,18 @@ class Pilot:
 
 def pilot_of(
     expression: Expression,
-    rows: Sequence[Row],
+    samples: SampleTable,
     seconds: Mapping[ScoreCall, float],
     unmeasured: Iterable[ScoreCall] = (),
 ) -> Pilot:
-    """Return the measurements, given rows with the values of all measured scores."""
-    bits = [0] * len(rows)
+    """Return the measurements, given samples with the values of all measured scores."""
+    bits = [0] * len(samples.rows)
     for number, term in enumerate(expression.terms):
-        for place, result in enumerate(results(Evaluator(replace(expression, terms=(term,))), rows)):
+        answers = results(Evaluator(replace(expression, terms=(term,))), samples, samples.rows)
+        for place, result in enumerate(answers):
             if result is not False:
                 bits[place] |= 1 << number
-    several = (call for call in expression.scores if any(isinstance(row.values.get(call), list) for row in rows))
+    several = (call for call in expression.scores if list in set(map(type, samples.columns[call].values())))
     return Pilot(expression.terms, dict(seconds), dict(Counter(bits)), frozenset(unmeasured), tuple(several))
 
 

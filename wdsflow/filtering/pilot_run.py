@@ -1,11 +1,11 @@
 """Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples
@@ -37,12 +37,12 @@ def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = Fa
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
     by_model = program.model_calls
     seconds = dict.fromkeys((call for call in program.expression.scores if call not in by_model), 0.0)
-    rows: list[Row] = []
+    samples = SampleTable()
     for url in chosen:
-        rows += _rows(url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
-    count = max(len(rows), 1)
+        _add(samples, url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
+    count = max(len(samples.rows), 1)
     costs = {call: cost / count for call, cost in seconds.items()}
-    return pilot_of(program.expression, rows, costs, by_model)
+    return pilot_of(program.expression, samples, costs, by_model)
 
 
 def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, out: str = "kept", allow_pipe: bool = False) -> str:
@@ -60,9 +60,10 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, out: str = "kept"
     return f"{explain(program.decider, pilot)}\nthe keys of the kept samples, by the ledgers of a run, in any DuckDB:\n{query}"
 
 
-def _rows(
-    url: Shard, program: Program, seconds: dict[ScoreCall, float], most: int, *, allow_pipe: bool
-) -> Iterator[Row]:
+def _add(
+    table: SampleTable, url: Shard, program: Program, seconds: dict[ScoreCall, float], most: int, *, allow_pipe: bool
+) -> None:
+    """Compute the scores of the first samples of a shard, at most ``most``."""
     recipe = program.recipe
     options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
     assert program.decider is not None
@@ -77,7 +78,7 @@ def _rows(
                 view = views.view(sample)
             except Gone:
                 continue
-            row = Row(sample.number, sample.key, sample.start, sample.end)
+            row = Row(len(table.rows), sample.key, sample.start, sample.end)
             for call in order:
                 score = program.scores[call]
                 begun = time.perf_counter()
@@ -87,9 +88,9 @@ def _rows(
                 elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:
-                    row.values[call] = guarded(in_plain(score, score.score), view)
+                    table.columns[call][row.number] = guarded(in_plain(score, score.score), view)
                 seconds[call] += time.perf_counter() - begun
-            yield row
+            table.rows.append(row)
             most -= 1
             if most <= 0:
                 return

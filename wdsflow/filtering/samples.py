@@ -202,13 +202,13 @@ class ShardView(View):
             self.bytes_read += len(head)
         return header
 
-    def plain_caption(self) -> str | None:
-        """Return the only caption, None if it is long or not plain."""
+    def plain_caption(self, *, in_memory: bool = False) -> str | None:
+        """Return the only caption, None if it is long or not plain. ``in_memory``: and None if it has to be read."""
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
             _, size, start, _, _ = self._rows[name]
             if size <= _CAPTION:
-                data = self._samples.peek(start, size)
+                data = self._samples.glance(start, size) if in_memory else self._samples.peek(start, size)
                 if size and data.isascii() and len(data) == size and data[0]:
                     self._caption = text = data.decode()
                     self.bytes_read += size

@@ -39,6 +39,7 @@ def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str
 
 def ready(where: str) -> tuple[Any, Any]:
     """Import what a run needs; return its recipe and options."""
+    import duckdb
     import pyarrow.parquet
     import xxhash
 
@@ -46,7 +47,7 @@ def ready(where: str) -> tuple[Any, Any]:
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_options import RunOptions
 
-    del pyarrow, xxhash
+    del duckdb, pyarrow, xxhash
     recipe = Recipe(where=where)
     program_of(recipe).identities()
     return recipe, RunOptions(jobs=0)

@@ -72,13 +72,16 @@ def half_of(urls: list[str]) -> dict[str, str]:
     import statistics
     from pathlib import Path
 
+    from wdsflow.expressions.score_call import ScoreCall
     from wdsflow.filtering import Recipe, RunOptions, measure_shards
     from wdsflow.filtering.ledger.ledger import read_ledger
 
     folder = Path(urls[0]).parent.with_suffix(".scores")
     measure_shards(urls, folder, Recipe(scores=("caption_length",)), RunOptions(jobs=0))
-    rows = [row for path in sorted((folder / ".wdsflow" / "ledger").glob("*.parquet")) for row in read_ledger(path)[0]]
-    lengths: list[Any] = [next(iter(row.values.values())) for row in rows]
+    lengths: list[Any] = []
+    for path in sorted((folder / ".wdsflow" / "ledger").glob("*.parquet")):
+        samples, _ = read_ledger(path)
+        lengths += samples.columns[ScoreCall("caption_length")].values()
     least = statistics.median(lengths)
     return {"ledger": str(folder), "where": f"caption_length >= {least}"}
 

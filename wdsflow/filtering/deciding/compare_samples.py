@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, NotCompared, Row
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, NotCompared, Row, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe
@@ -53,43 +53,44 @@ def _records(
     program: Program, call: ScoreCall, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout
 ) -> Iterator[tuple[int, int, bytes]]:
     for number, name in shards:
-        rows, _ = read_ledger(scored.ledger(name))
-        _forget_resolved(program, rows)
+        samples, _ = read_ledger(scored.ledger(name))
+        _forget_resolved(program, samples)
         if call in program.kept_calls:
-            _add(program, rows, target, name, _of_all(program))
-        for row in program.compared(rows, call):
-            if isinstance(row.values.get(call), Unknown):
+            _add(program, samples, target, name, _of_all(program))
+        for row in program.compared(samples, call):
+            if isinstance(samples.columns[call].get(row.number), Unknown):
                 continue
-            if call not in row.gathered:
+            if row.number not in samples.gathered[call]:
                 path = scored.ledger(name)
                 if call in program.ranks:
-                    lacks = next(each for each in program.ranks[call].calls if each not in row.values)
+                    calls = program.ranks[call].calls
+                    lacks = next(each for each in calls if row.number not in samples.columns[each])
                     raise NotCompared(
                         str(lacks), f"{path} has no {lacks} of sample {row.number}, which is ranked by it"
                     )
                 raise NotCompared(
                     str(call), f"{path} has no data of {call} to compare, for sample {row.number}: measure again"
                 )
-            yield number, row.number, row.gathered[call]
+            yield number, row.number, samples.gathered[call][row.number]
 
 
-def add_resolved(program: Program, rows: Sequence[Row], layout: Layout, name: str) -> None:
+def add_resolved(program: Program, samples: SampleTable, layout: Layout, name: str) -> None:
     """Add the values of ``resolve``; samples that were not part of it are not compared."""
-    _forget_resolved(program, rows)
-    _add(program, rows, layout, name, _of_all(program))
-    compared = {call: {row.number for row in program.compared(rows, call)} for call in program.kept_calls}
-    _add(program, rows, layout, name, [*compared])
+    _forget_resolved(program, samples)
+    _add(program, samples, layout, name, _of_all(program))
+    compared = {call: {row.number for row in program.compared(samples, call)} for call in program.kept_calls}
+    _add(program, samples, layout, name, [*compared])
     for call, members in compared.items():
-        for row in rows:
+        for row in samples.rows:
             if row.number not in members:
-                row.values.setdefault(call, NOT_COMPARED)
+                samples.columns[call].setdefault(row.number, NOT_COMPARED)
 
 
 def _of_all(program: Program) -> list[ScoreCall]:
     return [call for call in program.dataset_calls if call not in program.kept_calls]
 
 
-def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls: Sequence[ScoreCall]) -> None:
+def _add(program: Program, samples: SampleTable, layout: Layout, name: str, calls: Sequence[ScoreCall]) -> None:
     for call in calls:
         try:
             found: Mapping[str, Stored] = json.loads(_resolved(layout, program, name, call).read_bytes())
@@ -97,48 +98,54 @@ def _add(program: Program, rows: Sequence[Row], layout: Layout, name: str, calls
             continue  # no sample of this shard was compared
         score = program.scores[call]
         assert isinstance(score, DatasetScore)
-        for row in rows:
+        for row in samples.rows:
             if str(row.number) in found:
-                row.values[call] = _from_json(score, found[str(row.number)], row, program.recipe)
+                value = _from_json(score, found[str(row.number)], row, program.recipe)
+                samples.columns[call][row.number] = value
 
 
 def _resolved(layout: Layout, program: Program, name: str, call: ScoreCall) -> Path:
     return layout.resolved(name, program.dataset_calls.index(call))
 
 
-def _forget_resolved(program: Program, rows: Sequence[Row]) -> None:
+def _forget_resolved(program: Program, samples: SampleTable) -> None:
     """Remove values of earlier comparisons, which may be with other samples. The gathered data is kept.
 
     Scores that compare the same data differently share it. The values that ranks compare are already known.
     """
-    known = {call for row in rows for call in (*row.gathered, *row.values)}
+    known = [*samples.columns, *samples.gathered]
     for call, number in program.ranks.items():
-        for row in rows:
-            row.values.pop(call, None)
-        _rank_records([row for row in rows if not row.trouble], call, number)
+        samples.columns[call].clear()
+        _rank_records(samples, call, number)
     for call in program.gathered_calls:
-        alike = [other for other in known if other != call and gathers_like(call, other)]
-        for row in rows:
-            for other in alike:
-                found = row.values.get(other)
-                if other in row.gathered:
-                    row.gathered.setdefault(call, row.gathered[other])
-                elif isinstance(found, Unknown) and found != NOT_COMPARED:
-                    row.values.setdefault(call, found)
-            said = row.values.get(call)
-            if not isinstance(said, Unknown) or said == NOT_COMPARED:
-                row.values.pop(call, None)
+        column, gathered = samples.columns[call], samples.gathered[call]
+        for other in known:
+            if other == call or not gathers_like(call, other):
+                continue
+            for sample, data in samples.gathered[other].items():
+                gathered.setdefault(sample, data)
+            for sample, value in samples.columns[other].items():
+                if _is_failure(value):
+                    column.setdefault(sample, value)
+        samples.columns[call] = {sample: value for sample, value in column.items() if _is_failure(value)}
 
 
-def _rank_records(rows: Sequence[Row], call: ScoreCall, number: RankedNumber) -> None:
+def _is_failure(value: Value | Unknown) -> bool:
+    return isinstance(value, Unknown) and value != NOT_COMPARED
+
+
+def _rank_records(samples: SampleTable, call: ScoreCall, number: RankedNumber) -> None:
     """Set the bytes by which samples are ranked, or why they have no rank; nothing while a score is missing."""
-    found, missing = numbers(number.expression, rows, largest=number.score.end == "bottom")
+    rows, columns = samples.readable, {each: samples.columns[each] for each in number.calls}
+    found, missing = numbers(number.expression, samples, rows, largest=number.score.end == "bottom")
     for place, row in enumerate(rows):
         if not missing[place]:
-            row.gathered[call] = number.score.record(float(found[place]), row.key)
-        elif all(each in row.values for each in number.calls):
-            causes = (missing_value(row.values[each]) for each in number.calls if _is_missing(row.values[each]))
-            row.values[call] = next(causes, Unknown(NO_RESULT, f"{number.expression} has no result"))
+            samples.gathered[call][row.number] = number.score.record(float(found[place]), row.key)
+        elif all(row.number in column for column in columns.values()):
+            values = (column[row.number] for column in columns.values())
+            causes = (missing_value(value) for value in values if _is_missing(value))
+            no_result = Unknown(NO_RESULT, f"{number.expression} has no result")
+            samples.columns[call][row.number] = next(causes, no_result)
 
 
 def _is_missing(value: Value | Unknown) -> bool:

@@ -17,6 +17,7 @@ from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
     MissingScore,
     Row,
+    SampleTable,
     SettledByLedger,
     calls_of,
     no_ledgers,
@@ -107,11 +108,11 @@ class ShardLedger:
 
     def _rows(self, record: ShardRecord, calls: Collection[ScoreCall] | None = None) -> list[Row]:
         program = program_of(self.recipe)
-        rows = read_scored(self.scored, self.name, record, calls=calls)
+        samples = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:
-            add_resolved(program, rows, self.resolved, self.name)
-        decide(program, rows)
-        return rows
+            add_resolved(program, samples, self.resolved, self.name)
+        decide(program, samples)
+        return samples.rows
 
 
 class LedgerSubset:
@@ -218,10 +219,10 @@ class LedgerSubset:
         return alike[0]
 
 
-def decide(program: Program, rows: Sequence[Row]) -> None:
+def decide(program: Program, samples: SampleTable) -> None:
     """Set the outcomes of a shard's samples as ``filter`` does. Raises MissingScore."""
-    program.decide(rows)
-    part_twins(rows)
+    program.decide(samples)
+    part_twins(samples.rows)
 
 
 def check_scores(program: Program, scored: Layout, names: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.samples import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError
@@ -90,13 +90,15 @@ class Modelled(AbstractContextManager["Modelled"]):
     def __init__(
         self,
         program: Program,
+        table: SampleTable,
         models: Models,
         mark: Mark,
         guard: BrokenScoreGuard,
         embeddings: ShardEmbeddings,
         settled: Settled,
     ) -> None:
-        self._program, self._models, self._mark, self._guard = program, models, mark, guard
+        self._program, self._table, self._models = program, table, models
+        self._mark, self._guard = mark, guard
         self._embeddings = embeddings if embeddings.in_use else None
         self._settled = settled
         self._fits = _FIRST_SAMPLES if begins_small(models.window) else _MOST_SAMPLES
@@ -114,8 +116,8 @@ class Modelled(AbstractContextManager["Modelled"]):
         """Add samples with their scores that need no model; model scores may come later."""
         failed = []
         for sample in samples:
-            if not self._program.wanted(sample.row):
-                self._settled.add(sample.row)
+            if not self._program.wanted(self._table, sample.row):
+                self._settled.add([sample.row])
                 continue
             self._window.rows.append(sample.row)
             self._window.samples += 1
@@ -150,20 +152,19 @@ class Modelled(AbstractContextManager["Modelled"]):
             for pending in waiting.values():
                 self._settle(window, pending)
             samples = {pending.sample.row.number: pending.sample for pending in waiting.values()}
-            self._program.advance(list(samples.values()), self._mark)
+            self._program.advance(self._table, list(samples.values()), self._mark)
             failed = []
             for sample in samples.values():
                 if self._request(window, sample):
                     failed.append(sample)
                 if self._guard.open:
-                    self._guard.check(sample.row)
+                    self._guard.check(self._table, sample.row)
                 if window.full:
                     self._run_next(window)
             self._retry(window, failed)
             if window.pending:
                 self._run_next(window)
-        for row in window.rows:
-            self._settled.add(row)
+        self._settled.add(window.rows)
 
     def _run_next(self, window: _Window) -> None:
         """Run the items of a window after those that are requested already."""
@@ -190,7 +191,7 @@ class Modelled(AbstractContextManager["Modelled"]):
     def _retry(self, window: _Window, failed: "Sequence[Seen]") -> None:
         """Request what samples need after a failure, which may have decided them."""
         while failed:
-            self._program.advance(failed, self._mark)
+            self._program.advance(self._table, failed, self._mark)
             failed = [sample for sample in failed if self._request(window, sample)]
 
     def _request(self, window: _Window, sample: Seen) -> bool:
@@ -198,14 +199,14 @@ class Modelled(AbstractContextManager["Modelled"]):
         row, view = sample
         self._mark.set(row.number)
         has_failed = False
-        for call in self._program.wanted(row):
+        for call in self._program.wanted(self._table, row):
             if (row.number, call) in window.pending:
                 continue
             score = self._program.scores[call]
             assert isinstance(score, ModelScore)
             found = guarded(partial(self._requests, window, row, score), view)
             if isinstance(found, Unknown):
-                row.values[call] = found
+                self._table.columns[call][row.number] = found
                 has_failed = True
             else:
                 window.pending[row.number, call] = _Pending(sample, call, found)
@@ -225,11 +226,12 @@ class Modelled(AbstractContextManager["Modelled"]):
 
     def _settle(self, window: _Window, pending: _Pending) -> None:
         (row, view), call, requests = pending
+        column = self._table.columns[call]
         score = self._program.scores[call]
         assert isinstance(score, ModelScore)
         there = guarded(lambda _: [window.want(row, request) for request in requests], view)
         if isinstance(there, Unknown):
-            row.values[call] = there
+            column[row.number] = there
             return
         if not all(there):  # the second of two models has not run yet
             window.pending[row.number, call] = pending
@@ -239,15 +241,15 @@ class Modelled(AbstractContextManager["Modelled"]):
         if failure is not None:
             numbers = ", ".join(f"{name} {value:,}" for name, value in failure.numbers.items())
             detail = without_addresses(failure.detail)
-            row.values[call] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
+            column[row.number] = Unknown(failure.slug, f"{detail} ({numbers})" if numbers else detail)
             return
         if isinstance(score, ModelDatasetScore):
             record = guarded(lambda view: score.record(view, outputs), view)
             if isinstance(record, Unknown):
-                row.values[call] = record
+                column[row.number] = record
             else:
-                row.gathered[call] = record
+                self._table.gathered[call][row.number] = record
         else:
-            row.values[call] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
+            column[row.number] = guarded(lambda view: plain_value(score, score.value(view, outputs), view), view)
         if self._embeddings is not None:
             self._embeddings.keep(row, score, requests, outputs)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from wdsflow.engines.base import EngineError
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import ScoreCall, spelled
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, in_utf8
+from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED
@@ -41,17 +41,17 @@ class BrokenScoreGuard:
     def __init__(self, calls: Iterable[ScoreCall]) -> None:
         self.open: dict[ScoreCall, set[int]] = {call: set() for call in calls}
 
-    def check(self, row: Row) -> None:
+    def check(self, samples: SampleTable, row: Row) -> None:
         """Count a sample as far as it is computed; it may be counted again. Raises BrokenScoreError."""
         for call in [*self.open]:
-            value = row.values.get(call)
+            value = samples.columns[call].get(row.number)
             if isinstance(value, Unknown):
                 if not is_fault(value):
                     continue
                 self.open[call].add(row.number)
                 if len(self.open[call]) >= MOST:
                     raise BrokenScoreError(str(call), value, row.key)
-            elif call in row.values or call in row.gathered:
+            elif samples.has(row, call):
                 del self.open[call]
 
 
@@ -60,18 +60,16 @@ def is_fault(error: Unknown) -> bool:
     return error.slug.startswith("raised-") or error.slug in {OUT_OF_MEMORY, POISONED}
 
 
-def always_failing(rows: Sequence[Row], calls: Collection[ScoreCall]) -> dict[str, tuple[int, str, str]]:
+def always_failing(samples: SampleTable, calls: Collection[ScoreCall]) -> dict[str, tuple[int, str, str]]:
     """Return the scores that failed for all samples, each with count, error and detail."""
-    found: dict[ScoreCall, tuple[int, str, str]] = {}
-    for row in rows:
-        for call, value in row.values.items():
-            if isinstance(value, Unknown) and is_fault(value) and call in calls:
-                found[call] = found.get(call, (0,))[0] + 1, *value
-    for row in rows if found else ():
-        for call in [*found]:
-            if call in row.gathered or (call in row.values and not isinstance(row.values[call], Unknown)):
-                del found[call]
-    return {str(call): item for call, item in found.items()}
+    found: dict[str, tuple[int, str, str]] = {}
+    for call in calls:
+        values = samples.columns[call].values()
+        failures = [value for value in values if isinstance(value, Unknown)]
+        faults = list(filter(is_fault, failures))
+        if faults and len(failures) == len(values) and not samples.gathered[call]:
+            found[str(call)] = len(faults), *faults[-1]
+    return found
 
 
 class BrokenRunGuard:
@@ -111,13 +109,14 @@ class BrokenRunGuard:
 _LONGEST = 200  # characters
 
 
-def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> None:
+def count(samples: SampleTable, record: ShardRecord, terms: Sequence[Term]) -> None:
     """Add the outcomes of its samples to the record of a shard. ``terms``: those of the predicate."""
     dropped: Counter[str] = Counter()
     quarantined: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     examples: dict[str, tuple[str, str]] = {}
     resized: list[ResizedImage] = []
+    rows = samples.rows
     for row in rows:
         if row.outcome == "kept":
             record.kept += 1
@@ -125,12 +124,16 @@ def count(rows: Sequence[Row], record: ShardRecord, terms: Sequence[Term]) -> No
         elif row.outcome == "dropped":
             dropped[what := row.term or ""] += 1
             if dropped[what] == 1:
-                examples[f"dropped {what}"] = _example(row, row.detail or _values(row, what, terms))
+                examples[f"dropped {what}"] = _example(row, row.detail or _values(samples, row, what, terms))
         else:
             quarantined[what := row.error or ""] += 1
             if quarantined[what] == 1:
                 examples[f"quarantined {what}"] = _example(row, row.detail or "")
-        for call, value in row.values.items():
+    for call, column in samples.columns.items():
+        if Unknown not in set(map(type, column.values())):
+            continue
+        for row in rows:
+            value = column.get(row.number)
             if isinstance(value, Unknown) and value != NOT_COMPARED:
                 failed[what := f"{call}: {value.slug}"] += 1
                 if failed[what] == 1:
@@ -157,11 +160,11 @@ def _example(row: Row, about: str) -> tuple[str, str]:
     return in_utf8(row.key)[:_LONGEST], in_utf8(about)[:_LONGEST]
 
 
-def _values(row: Row, term: str, terms: Sequence[Term]) -> str:
+def _values(samples: SampleTable, row: Row, term: str, terms: Sequence[Term]) -> str:
     """Return the values by which a term dropped a sample, such as "min_side is 64"."""
     found = next((each for each in terms if str(each) == term), None)
-    known = [(call, row.values[call]) for call in (found.scores if found else ()) if call in row.values]
-    return ", ".join(f"{call} is {_shown(value)}" for call, value in known)
+    columns = [(call, samples.columns[call]) for call in (found.scores if found else ())]
+    return ", ".join(f"{call} is {_shown(column[row.number])}" for call, column in columns if row.number in column)
 
 
 def _shown(value: Value | Unknown) -> str:

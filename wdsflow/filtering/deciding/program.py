@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger_row import MissingScore, NotCompared, Row, in_utf8
+from wdsflow.filtering.ledger.ledger_row import MissingScore, NotCompared, Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
 from wdsflow.filtering.predicates.values import Unknown, Value
@@ -41,7 +41,7 @@ from wdsflow.stages.scores.sample_view import View, ViewOptions
 from wdsflow.stages.scores.score_catalog import SCORES, all_scores
 from wdsflow.text.install import check_installed
 
-from .decider import Decider, Need
+from .decider import Decider
 from .row_values import evaluate
 
 V = TypeVar("V")
@@ -195,6 +195,10 @@ class Program:
         self.decider = Decider(self.expression, self.kept_calls) if self.expression else None
         self.terms = self.decider.terms if self.decider else ()
         self._others = self._without_kept()
+        text_calls = (
+            score for call, score in self.scores.items() if call in self._ways and isinstance(score, TextScore)
+        )
+        self._reads_captions = any(text_calls)
         self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
         # Than the predicate needs.
@@ -247,62 +251,68 @@ class Program:
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
 
-    def start(self, row: Row, view: ShardView) -> None:
+    def start(self, samples: SampleTable, row: Row, view: ShardView) -> None:
         """Compute the scores that are needed first, while the bytes of the sample are in memory."""
         if self.decider is not None:
-            self._complete(row, view, self.decider.first_calls)
+            self._complete(samples, row, view, self.decider.first_calls)
+        if self._reads_captions:
+            view.plain_caption(in_memory=True)
 
-    def advance(self, samples: "Sequence[Seen]", mark: Mark) -> None:
+    def advance(self, samples: SampleTable, seen: "Sequence[Seen]", mark: Mark) -> None:
         """Decide samples as far as possible without a model: cheap scores first, and none after the decision."""
         if self.decider is None:
             return
-        views = {sample.row.number: sample.view for sample in samples}
+        views = {row.number: view for row, view in seen}
 
-        def compute(needs: Sequence[Need]) -> None:
-            for row, calls in needs:
+        def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
+            way, column = self._ways.get(call), samples.columns[call]
+            if way is None:
+                return
+            for row in rows:
                 mark.set(row.number)
-                self._complete(row, views[row.number], calls)
+                column[row.number] = guarded(way, views[row.number])
             mark.set(-1)
 
-        self.decider.advance([sample.row for sample in samples], compute)
+        self.decider.advance(samples, [row for row, _ in seen], compute)
 
-    def needs(self, row: Row) -> bool:
+    def needs(self, samples: SampleTable, row: Row) -> bool:
         """Return whether a sample lacks scores that are wanted of it, after ``advance``."""
         if row.trouble:
             return False
         calls = [*self._asked, *(row.lacks if row.judgement is None else ())]
-        if any(call in self._ways and call not in row.values for call in calls):
+        if any(call in self._ways and row.number not in samples.columns[call] for call in calls):
             return True
-        return bool(self.wanted(row)) or self._lacks_digest(row)
+        return bool(self.wanted(samples, row)) or self._lacks_digest(row)
 
     def _lacks_digest(self, row: Row) -> bool:
         return self.recipe.hash_images and row.digest is None
 
-    def add_asked(self, row: Row, view: ShardView) -> None:
+    def add_asked(self, samples: SampleTable, row: Row, view: ShardView) -> None:
         """Compute what is wanted besides the predicate: other scores, and what comparisons need."""
         is_out = self._is_out(row)
         if not is_out:
-            self._complete(row, view, self._ranked)
-        self._complete(row, view, self._asked)
+            self._complete(samples, row, view, self._ranked)
+        self._complete(samples, row, view, self._asked)
         for call in self.gathered_calls:
-            if call in self.model_calls or call in row.gathered or call in row.values:
+            if call in self.model_calls or samples.has(row, call):
                 continue
             if not (is_out and call in self.kept_calls):
-                self._gather(row, view, call)
+                self._gather(samples, row, view, call)
         if self._lacks_digest(row):
             hashed = guarded(lambda view: ";".join(digest.hex() for digest in view.digests()), view)
             row.digest = None if isinstance(hashed, Unknown) else hashed
 
-    def _gather(self, row: Row, view: ShardView, call: ScoreCall) -> None:
+    def _gather(self, samples: SampleTable, row: Row, view: ShardView, call: ScoreCall) -> None:
         found = guarded(self.scores[call].gather, view)  # type: ignore[attr-defined]
         if isinstance(found, bytes):
-            row.gathered[call] = found
+            samples.gathered[call][row.number] = found
         elif isinstance(found, Unknown):
-            row.values[call] = found
+            samples.columns[call][row.number] = found
         else:
-            row.values[call] = failed(TypeError(f"gather() returned {described(found)}: it must return bytes"))
+            error = TypeError(f"gather() returned {described(found)}: it must return bytes")
+            samples.columns[call][row.number] = failed(error)
 
-    def wanted(self, row: Row) -> list[ScoreCall]:
+    def wanted(self, samples: SampleTable, row: Row) -> list[ScoreCall]:
         """Return the model scores that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
@@ -312,8 +322,7 @@ class Program:
             calls += self._ranked
         calls += self._asked
         calls += [call for call in self.gathered_calls if not (is_out and call in self.kept_calls)]
-        open_ = self.model_calls - row.values.keys() - row.gathered.keys()
-        return [call for call in dict.fromkeys(calls) if call in open_]
+        return [call for call in dict.fromkeys(calls) if call in self.model_calls and not samples.has(row, call)]
 
     def _is_out(self, row: Row) -> bool:
         """Return whether a sample is dropped or quarantined by what is known, regardless of comparisons."""
@@ -332,12 +341,11 @@ class Program:
         scores = (score for call, score in self.scores.items() if call in calls and isinstance(score, ModelScore))
         return tuple(dict.fromkeys(model for score in scores for model in score.models()))
 
-    def decide(self, rows: Sequence[Row]) -> None:
+    def decide(self, samples: SampleTable) -> None:
         """Set the outcomes of samples by their scores. Raises MissingScore if one of a required score is missing."""
-        readable = [row for row in rows if not row.trouble]
         if self.decider is not None:
-            self.decider.advance(readable)
-        for row in rows:
+            self.decider.advance(samples, samples.readable)
+        for row in samples.rows:
             row.outcome, row.term, row.error, row.detail = "kept", None, None, None
             if row.trouble.startswith(DROPPED):
                 row.outcome, row.term, row.detail = "dropped", row.trouble.removeprefix(DROPPED), row.about or None
@@ -363,16 +371,16 @@ class Program:
         row.outcome = "kept" if self.recipe.unknown == "keep" else "dropped"
         row.error, row.detail = judgement.unknown.slug, judgement.unknown.detail or None
 
-    def compared(self, rows: Sequence[Row], call: ScoreCall) -> list[Row]:
+    def compared(self, samples: SampleTable, call: ScoreCall) -> list[Row]:
         """Return the samples that take part in a comparison: all readable samples, or those that the other terms keep.
 
         The other terms are those without scores that compare kept samples; values of scores that compare all samples
         must be known by then.
         """
-        readable = [row for row in rows if not row.trouble]
+        readable = samples.readable
         if self.decider is None or call not in self.kept_calls:
             return readable
-        self.decider.advance(readable)
+        self.decider.advance(samples, readable)
         open_ = [row for row in readable if row.judgement is None]
         for row in open_:
             for each in row.lacks:
@@ -382,21 +390,18 @@ class Program:
                     )
         by_others = {row.number for row in open_}
         if self.recipe.unknown != "keep" and self._others is not None and open_:
-            found = evaluate(self._others, open_, [each for each in self.scores if each not in self.kept_calls])
+            known = [each for each in self.scores if each not in self.kept_calls]
+            found = evaluate(self._others, samples, open_, known)
             by_others = {row.number for row, keep in zip(open_, found.keep.tolist(), strict=True) if keep}
         return [
             row for row in readable if (row.number in by_others if row.judgement is None else not self._is_out(row))
         ]
 
-    def _complete(self, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
-        values = row.values
+    def _complete(self, samples: SampleTable, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
         for call in calls:
-            way = self._ways.get(call)
-            if way is not None and call not in values:
-                try:
-                    values[call] = way(view)
-                except RAISED as error:
-                    values[call] = failed(error)
+            way, column = self._ways.get(call), samples.columns[call]
+            if way is not None and row.number not in column:
+                column[row.number] = guarded(way, view)
 
 
 @lru_cache(maxsize=4)

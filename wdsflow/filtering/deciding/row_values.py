@@ -1,4 +1,4 @@
-"""What an expression says of samples, by their values: the rows of a ledger become a table for DuckDB."""
+"""What an expression says of samples, by their values: the columns of a window become a table for DuckDB."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,7 +7,7 @@ from wdsflow.expressions.evaluator import Decisions, Evaluator, smallest_numbers
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.ledger.ledger import column
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 
 if TYPE_CHECKING:
@@ -27,16 +27,17 @@ class RowTable(NamedTuple):
     lists: list[ScoreCall]
 
 
-def table_of(rows: Sequence[Row], kinds: Mapping[ScoreCall, str]) -> RowTable:
-    """Return the values of rows: a column for each score, in which a missing value is NULL."""
+def table_of(samples: SampleTable, rows: Sequence[Row], kinds: Mapping[ScoreCall, str]) -> RowTable:
+    """Return the values of some samples: a column for each score, in which a missing value is NULL."""
     import pyarrow as pa
 
+    numbers = [row.number for row in rows]
     # A table without columns would have no rows.
-    arrays = [pa.array([row.number for row in rows], pa.int64())]
+    arrays = [pa.array(numbers, pa.int64())]
     names = [""]
     lists = []
     for call, kind in kinds.items():
-        values = [row.values.get(call) for row in rows]
+        values = list(map(samples.columns[call].get, numbers))
         types = set(map(type, values))
         names.append(str(call))
         if list in types:
@@ -65,45 +66,55 @@ def _list_column(values: Sequence[Value | Unknown], kind: str) -> "pa.Array":
 
 
 def evaluate(
-    evaluator: Evaluator, rows: Sequence[Row], computed: Collection[ScoreCall], lacks: Collection[ScoreCall] = ()
+    evaluator: Evaluator,
+    samples: SampleTable,
+    rows: Sequence[Row],
+    computed: Collection[ScoreCall],
+    lacks: Collection[ScoreCall] = (),
 ) -> Decisions:
-    """Return what an expression says of rows when the scores ``computed`` are known for all that need them."""
-    found = table_of(rows, {call: kind for call, kind in evaluator.expression.kinds.items() if call in computed})
+    """Return what an expression says of some samples when the scores ``computed`` are known for all that need them."""
+    found = table_of(
+        samples, rows, {call: kind for call, kind in evaluator.expression.kinds.items() if call in computed}
+    )
     return evaluator.evaluate(found.table, computed, found.lists, lacks)
 
 
-def results(evaluator: Evaluator, rows: Sequence[Row]) -> list[bool | Unknown | None]:
-    """Return for each row whether an expression holds, why that is unknown, or None while scores are not computed.
+def results(evaluator: Evaluator, samples: SampleTable, rows: Sequence[Row]) -> list[bool | Unknown | None]:
+    """Return for each of some samples whether an expression holds, why that is unknown, or None while scores are not computed.
 
-    What is computed may differ from row to row, as in the ledger of a filter.
+    What is computed may differ from sample to sample, as in the ledger of a filter.
     """
     groups: dict[frozenset[ScoreCall], list[int]] = {}
     calls = evaluator.expression.scores
     for place, row in enumerate(rows):
-        groups.setdefault(frozenset(call for call in calls if call in row.values), []).append(place)
+        computed = frozenset(call for call in calls if row.number in samples.columns[call])
+        groups.setdefault(computed, []).append(place)
     answers: list[bool | Unknown | None] = [None] * len(rows)
     for computed, places in groups.items():
         members = [rows[place] for place in places]
-        decisions = evaluate(evaluator, members, computed, calls)
+        decisions = evaluate(evaluator, samples, members, computed, calls)
         for number, place in enumerate(places):
-            answers[place] = _result(evaluator, decisions, number, members[number])
+            answers[place] = _result(evaluator, samples, decisions, number, members[number])
     return answers
 
 
-def _result(evaluator: Evaluator, decisions: Decisions, number: int, row: Row) -> bool | Unknown | None:
+def _result(
+    evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row
+) -> bool | Unknown | None:
     if not decisions.unknown[number]:
         return bool(decisions.keep[number])
-    if any(decisions.lacks[call][number] and call not in row.values for call in evaluator.expression.scores):
-        return None
-    return reason(evaluator, decisions, number, row)
+    for call in evaluator.expression.scores:
+        if decisions.lacks[call][number] and row.number not in samples.columns[call]:
+            return None
+    return reason(evaluator, samples, decisions, number, row)
 
 
-def reason(evaluator: Evaluator, decisions: Decisions, number: int, row: Row) -> Unknown:
+def reason(evaluator: Evaluator, samples: SampleTable, decisions: Decisions, number: int, row: Row) -> Unknown:
     """Return why the result of an expression is unknown: the first value that is missing in its first unknown term."""
     term = evaluator.terms[decisions.term[number]]
     for call in term.scores:
         if decisions.lacks[call][number]:
-            return missing_value(row.values.get(call))
+            return missing_value(samples.columns[call].get(row.number))
     return Unknown(NO_RESULT, f"{term} has no result, as of a division by zero")
 
 
@@ -116,8 +127,8 @@ def missing_value(value: Value | Unknown) -> Unknown:
 
 
 def numbers(
-    expression: Expression, rows: Sequence[Row], *, largest: bool = False
+    expression: Expression, samples: SampleTable, rows: Sequence[Row], *, largest: bool = False
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
-    """Return the number that an expression is for each row, and where it is missing. Of several items, the smallest."""
-    found = table_of(rows, expression.kinds)
+    """Return the number that an expression is for each of some samples, and where it is missing. Of several items, the smallest."""
+    found = table_of(samples, rows, expression.kinds)
     return smallest_numbers(expression, found.table, found.lists, largest=largest)

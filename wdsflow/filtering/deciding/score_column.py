@@ -239,11 +239,12 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     """Add the values of a shard to a column; return its numbers, NaN for missing ones."""
     import numpy as np
 
-    rows, _ = read_ledger(path, calls=[column.call])
+    samples, _ = read_ledger(path, calls=[column.call])
+    rows, values = samples.rows, samples.columns[column.call]
     numbers = np.full(len(rows), np.nan)
     column.samples += len(rows)
     for place, row in enumerate(rows):
-        value = row.values.get(column.call, NOT_COMPUTED)
+        value = values.get(row.number, NOT_COMPUTED)
         found = value if column.kind != "number" else _worst(value, small=column.small)
         if row.trouble:
             column.unreadable += 1
@@ -285,12 +286,13 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
     import numpy as np
 
     program = program_of(_recipe(column.where or ""))
-    rows, _ = read_ledger(path)
+    samples, _ = read_ledger(path)
+    rows, values = samples.rows, samples.columns[column.call]
     numbers = np.full(len(rows), np.nan)
-    program.decide(rows)
+    program.decide(samples)
     for place, row in enumerate(rows):
         if row.outcome == "kept":
-            found = _worst(row.values.get(column.call, NOT_COMPUTED), small=column.small)
+            found = _worst(values.get(row.number, NOT_COMPUTED), small=column.small)
             if found is NOT_COMPUTED:
                 raise MissingScore(
                     str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
@@ -334,11 +336,11 @@ def example_predicate(layout: Layout, names: Sequence[str]) -> str:
     """Return a predicate over one score that keeps some samples of the first shard with values; "" if there is none."""
     for name in names:
         try:
-            rows, about = read_ledger(layout.ledger(name))
+            samples, about = read_ledger(layout.ledger(name))
         except LedgerError:
             continue
         for call, kind in calls_of(about).items():
-            values = [row.values.get(call) for row in rows]
+            values = samples.columns[call].values()
             known = [value for value in values if not isinstance(value, (list, Unknown)) and value is not None]
             if found := _condition(str(call), kind, known):
                 return found

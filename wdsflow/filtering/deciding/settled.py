@@ -1,5 +1,7 @@
 """Notes how much of a shard is scored, where the process of the run can read it."""
 
+from collections.abc import Iterable
+
 from wdsflow.engines.peer import Mark
 from wdsflow.filtering.ledger.ledger_row import Row
 
@@ -11,8 +13,9 @@ class Settled:
         self._mark, self._length = mark, length or 0
         self._samples = self._bytes = 0
 
-    def add(self, row: Row) -> None:
-        """Note that a sample is done."""
-        self._samples += 1
-        self._bytes += row.end - row.start
+    def add(self, rows: Iterable[Row]) -> None:
+        """Note that samples are done."""
+        for row in rows:
+            self._samples += 1
+            self._bytes += row.end - row.start
         self._mark.settle(self._samples, min(1.0, self._bytes / self._length) if self._length else 0.0)

@@ -84,6 +84,8 @@ class Spool:
         self.columns = columns
         self._file = tempfile.TemporaryFile(dir=folder, buffering=1 << 20)  # noqa: SIM115 - closed by close
         self._end = 0
+        # The position of each embedding in the file: by the number of the sample, and by column.
+        self._positions: dict[int, dict[str, list[tuple[str, int]]]] = {}
 
     def close(self) -> None:
         """Close the file."""
@@ -93,7 +95,7 @@ class Spool:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
         import numpy as np
 
-        kept = row.embedded.setdefault(column, [])
+        kept = self._positions.setdefault(row.number, {}).setdefault(column, [])
         known = {key for key, _ in kept}
         for key, vector in found:
             if key not in known and np.isfinite(vector).all():
@@ -110,12 +112,12 @@ class Spool:
         """Yield the columns for 2,048 rows at a time."""
         self._file.flush()
         for start in range(0, max(len(rows), 1), GROUP):
-            some = rows[start : start + GROUP]
-            kept = [{name: [key for key, _ in each] for name, each in row.embedded.items() if each} for row in some]
+            some = [self._positions.get(row.number, {}) for row in rows[start : start + GROUP]]
+            kept = [{name: [key for key, _ in each] for name, each in columns.items() if each} for columns in some]
             keys = texts([json.dumps(each, sort_keys=True) if each else None for each in kept])
             found: dict[str, pa.Array] = {KEYS: keys}
             for column in self.columns:
-                places = [[place for _, place in row.embedded.get(column.name, ())] for row in some]
+                places = [[place for _, place in columns.get(column.name, ())] for columns in some]
                 found[column.name] = self._firsts(places, column.size)
                 found[column.more] = self._others(places, column.size)
             yield found

@@ -160,12 +160,12 @@ def _reference_list(layout: Layout, records: Sequence[ShardRecord], path: Path) 
 
 def _hashes(ledger: Path) -> Iterator[str]:
     """Yield the hashes of the kept samples' images. Raises LedgerError if phash was not computed."""
-    rows, about = read_ledger(ledger)
+    samples, about = read_ledger(ledger)
     call = next((call for call in calls_of(about) if call.name == "phash"), None)
     if call is None:
         raise LedgerError(f"{ledger} has no phash for a list of hashes: add phash to --scores")
-    for row in rows:
-        value = row.values.get(call) if row.outcome == "kept" else None
+    for row in samples.rows:
+        value = samples.columns[call].get(row.number) if row.outcome == "kept" else None
         yield from (text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str))
 
 

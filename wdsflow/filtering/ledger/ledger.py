@@ -22,6 +22,7 @@ from .ledger_row import (
     EmbeddingAbout,
     LedgerError,
     Row,
+    SampleTable,
     calls_of,
     embedding_columns,
     in_utf8,
@@ -89,7 +90,7 @@ class Vectors(Protocol):
 
 def write_ledger(
     path: Path,
-    rows: Sequence[Row],
+    samples: SampleTable,
     kinds: Mapping[ScoreCall, str],
     gathered: Sequence[ScoreCall],
     about: Mapping[str, Any],
@@ -99,7 +100,7 @@ def write_ledger(
 
     Args:
         path: path of the file; an existing file is replaced in one step.
-        rows: the samples.
+        samples: all samples of the shard.
         kinds: the scores with a column each: "number" (float64), "boolean" or "text". A score that was not needed, or
             could not be computed, is null; ``failed`` names the latter. If a sample has several images or captions,
             their values are in ``several``, as JSON. Images that were made smaller are in ``resized``, as JSON.
@@ -112,26 +113,28 @@ def write_ledger(
 
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
+    rows = samples.rows
+    numbers = [row.number for row in rows]
     columns: dict[str, pa.Array] = _own_columns(rows)
-    classes: set[type] = set()
+    several: dict[int, dict[str, Value]] = {}
+    failed: dict[int, list[dict[str, str | None]]] = {}
     for call, kind in kinds.items():
-        values = [row.values.get(call) for row in rows]
-        found = set(map(type, values))
-        classes |= found
-        if type(None) in found and any(call in row.values and row.values[call] is None for row in rows):
-            classes.add(Unknown)  # computed, but null: different from not computed
-        cells = values if found <= _AS_THEY_ARE[kind] else [_cell(value, kind) for value in values]
-        columns[column_of(str(call))] = column(cells, kind)
+        computed = samples.columns[call]
+        values = list(map(computed.get, numbers))
+        if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
+            columns[column_of(str(call))] = column(values, kind)
+            continue
+        columns[column_of(str(call))] = column([_cell(value, kind) for value in values], kind)
+        for number, value in computed.items():
+            if isinstance(value, list):
+                several.setdefault(number, {})[str(call)] = value
+            elif (failure := _failure(call, value)) is not None:
+                failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[f"{call}{_GATHERED}"] = pa.array([row.gathered.get(call) for row in rows], pa.binary())
-    several: list[dict[str, Value | Unknown]] = [
-        {str(call): value for call in kinds if isinstance(value := row.values.get(call), list)}
-        for row in (rows if list in classes else ())
-    ]
-    columns["several"] = texts([json.dumps(each) if each else None for each in several] or [None] * len(rows))
-    failure = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
-    failed = pa.array([_failed(row, kinds) for row in rows], failure) if Unknown in classes else None
-    columns["failed"] = pa.nulls(len(rows), failure) if failed is None else failed
+        columns[f"{call}{_GATHERED}"] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
+    columns["several"] = texts([json.dumps(several[number]) if number in several else None for number in numbers])
+    failures = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
+    columns["failed"] = pa.array(list(map(failed.get, numbers)), failures)
     if about["recipe"]["resize"]:
         columns[RESIZED] = texts(
             [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
@@ -200,20 +203,20 @@ def _cell(value: Value | Unknown, kind: str) -> Constant | None:
     return in_utf8(str(value)) if kind == "text" else bool(value)
 
 
-def _failed(row: Row, kinds: Mapping[ScoreCall, str]) -> list[dict[str, str | None]] | None:
-    there = (call for call in kinds if call in row.values)  # in the order of the columns
-    found = ((call, Unknown("null") if (value := row.values[call]) is None else value) for call in there)
-    return [
-        {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
-        for call, value in found
-        if isinstance(value, Unknown) and value != NOT_COMPARED
-    ] or None
+def _failure(call: ScoreCall, value: Value | Unknown) -> dict[str, str | None] | None:
+    """Return why a score has no value, None if it has one, or is not compared."""
+    if value is None:
+        # Computed, which differs from not computed.
+        value = Unknown("null")
+    if not isinstance(value, Unknown) or value == NOT_COMPARED:
+        return None
+    return {"score": str(call), "error": value.slug, "detail": in_utf8(value.detail)}
 
 
 def read_ledger(
     path: Path, only: Sequence[int] | None = None, *, calls: Collection[ScoreCall] | None = None
-) -> tuple[list[Row], About]:
-    """Return the rows of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
+) -> tuple[SampleTable, About]:
+    """Return the samples of a ledger, or only some by their numbers, and its metadata. Raises LedgerError.
 
     ``calls``: the only scores that are read, without the data gathered to compare samples; None for all.
     """
@@ -239,47 +242,47 @@ def read_ledger(
         row.digest, row.trouble, row.fields = digest, trouble or "", tuple(fields.split(";")) if fields else ()
     for row, detail in zip(rows, table["detail"], strict=True):
         row.about = detail or "" if row.trouble else ""
-    _read_values(rows, table, kinds)
+    samples = SampleTable(rows)
+    _read_values(samples, table, kinds)
     for name in about["gathered"] if calls is None else ():
         call = next(call for call in calls_of(about) if str(call) == name)
-        for row, data in zip(rows, table[f"{name}{_GATHERED}"], strict=True):
-            if data is not None:
-                row.gathered[call] = data
-    return rows, about
+        samples.gathered[call] = _present(rows, table[f"{name}{_GATHERED}"])
+    return samples, about
 
 
-def _read_values(rows: Sequence[Row], table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str]) -> None:
+def _read_values(samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str]) -> None:
     for call in kinds:
-        name = str(call)
-        column = table[column_of(name)]
-        for row, value in zip(rows, column, strict=True):
-            if value is not None:
-                row.values[call] = value
-    by_name = {str(call): call for call in kinds}
-    for row, several, failed in zip(rows, table["several"], table["failed"], strict=True):
+        samples.columns[call] = _present(samples.rows, table[column_of(str(call))])
+    by_name = {str(call): samples.columns[call] for call in kinds}
+    for row, several, failed in zip(samples.rows, table["several"], table["failed"], strict=True):
         for name, values in json.loads(several).items() if several else ():
             if name in by_name:
-                row.values[by_name[name]] = values
+                by_name[name][row.number] = values
         for entry in failed or ():
             if entry["score"] in by_name:
-                row.values[by_name[entry["score"]]] = Unknown(entry["error"], entry["detail"] or "")
+                by_name[entry["score"]][row.number] = Unknown(entry["error"], entry["detail"] or "")
+
+
+def _present(rows: Sequence[Row], cells: Sequence[Any]) -> dict[int, Any]:
+    """Return the cells of a column that are not null, by the number of the sample."""
+    return {row.number: cell for row, cell in zip(rows, cells, strict=True) if cell is not None}
 
 
 def read_scored(
     layout: Layout, name: str, record: ShardRecord, *, calls: Collection[ScoreCall] | None = None
-) -> list[Row]:
-    """Return the rows of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
+) -> SampleTable:
+    """Return the samples of a shard's ledger, and add to its record the counts and damage found by the walk over the tar.
 
     ``calls``: as for ``read_ledger``. Raises LedgerError if there is none, or if it was made from another shard, or the
     shard has changed since.
     """
     path = layout.ledger(name)
-    rows, about = read_ledger(path, calls=calls)
+    samples, about = read_ledger(path, calls=calls)
     same_shard(about, record, path)
     record.members, record.left_out = about["members"], about["left_out"]
     record.headers = [(start, end) for start, end in about["headers"]]
     record.damage = about["damage"]
-    return rows
+    return samples
 
 
 class SampleScores:
@@ -300,16 +303,20 @@ class SampleScores:
         key that occurs once decides. Raises LedgerError.
         """
         path = self._paths.get(os.path.realpath(url))
-        rows = [row for row in _rows(path or self._names.get(output_names([url])[0])) if row.key == key]
+        samples = _samples(path or self._names.get(output_names([url])[0]))
+        rows = [row for row in samples.rows if row.key == key]
         found = next((row for row in rows if row.start <= offset < row.end), None) if path else None
         if found is None and len(rows) == 1:
             found = rows[0]
-        return {str(call): _shown(value) for call, value in found.values.items()} if found is not None else {}
+        if found is None:
+            return {}
+        columns = samples.columns.items()
+        return {str(call): _shown(column[found.number]) for call, column in columns if found.number in column}
 
 
 @lru_cache(maxsize=1)
-def _rows(path: Path | None) -> list[Row]:
-    return read_ledger(path)[0] if path is not None else []
+def _samples(path: Path | None) -> SampleTable:
+    return read_ledger(path)[0] if path is not None else SampleTable()
 
 
 def _shown(value: "Value | Unknown") -> str:

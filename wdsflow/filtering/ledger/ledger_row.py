@@ -1,9 +1,10 @@
-"""A row of a ledger, and the metadata of the file."""
+"""The samples of a shard as a table, and the metadata of the file that holds it."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
@@ -46,16 +47,11 @@ class ResizedImage(TypedDict):
 
 
 class Row:
-    """One sample: its place, its values, and its outcome.
+    """One sample: its place, and its outcome. Its values are in the columns of its table."""
 
-    ``values`` holds computed values and, as ``Unknown``, those that could not be computed; values that were not needed
-    are missing. ``gathered`` holds the data of scores that compare samples, ``embedded`` the place of embeddings: by
-    column, (source, place in a spool).
-    """
-
+    # No list and no dict of its own: the garbage collector would look at those of all samples again and again.
     __slots__ = (
-        "about", "detail", "digest", "embedded", "end", "error", "fields", "gathered", "judgement", "key", "lacks", "number", "outcome", "resized", "start", "step", "term",
-        "trouble", "values",
+        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "lacks", "number", "outcome", "resized", "start", "step", "term", "trouble",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
@@ -66,11 +62,8 @@ class Row:
         self.judgement: Judgement | None = None  # if already decided
         self.step = 0  # of the predicate: the scores of those before it are known, as far as they are needed
         self.lacks: Sequence[ScoreCall] = ()  # the scores of the step that are needed next
-        self.values: dict[ScoreCall, Value | Unknown] = {}
-        self.gathered: dict[ScoreCall, bytes] = {}
-        self.embedded: dict[str, list[tuple[str, int]]] = {}
         self.digest: str | None = None  # xxh3_128 of the image's bytes
-        self.resized: list[ResizedImage] = []
+        self.resized: Sequence[ResizedImage] = ()
         self.outcome: Outcome = "kept"
         self.term: str | None = None
         self.error: str | None = None
@@ -79,6 +72,31 @@ class Row:
     def quarantine(self, error: str, detail: str = "") -> None:
         """Quarantine the sample."""
         self.outcome, self.term, self.error, self.detail = "quarantined", None, error, detail or None
+
+
+# By the number of the sample. A value that was not needed is missing; one that could not be computed is Unknown.
+Column: TypeAlias = dict[int, Value | Unknown]
+
+
+class SampleTable:
+    """The samples of a shard: a row for each, a column for each score.
+
+    ``gathered`` has the data of scores that compare samples, by the number of the sample as well.
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows = list(rows)
+        self.columns: defaultdict[ScoreCall, Column] = defaultdict(dict)
+        self.gathered: defaultdict[ScoreCall, dict[int, bytes]] = defaultdict(dict)
+
+    @property
+    def readable(self) -> list[Row]:
+        """The samples that the tar has whole, and that no stage dropped."""
+        return [row for row in self.rows if not row.trouble]
+
+    def has(self, row: Row, call: ScoreCall) -> bool:
+        """Return whether a score was computed for a sample, or its data was gathered."""
+        return row.number in self.columns[call] or row.number in self.gathered[call]
 
 
 def part_twins(rows: Iterable[Row]) -> None:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, calls_of, read_about
-from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, SampleTable, calls_of, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
@@ -38,6 +37,7 @@ from .studio import (
     slider,
     take_apart,
     twins_of,
+    values_of,
 )
 
 MOST_ROWS = 200_000
@@ -94,8 +94,8 @@ def scores_of(facts: RunFacts) -> dict[ScoreCall, str]:
     return common or {}
 
 
-def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[ShardRecord, list[Row]]]:
-    """Yield the rows of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
+def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[ShardRecord, SampleTable]]:
+    """Yield the samples of each shard: all of them, or ``most`` that are drawn by a fixed seed. Raises LedgerError."""
     layout = Layout(facts.folder)
     total = facts.total("samples")
     drawn = np.sort(np.random.default_rng(SEED).choice(total, most, replace=False)) if total > most else None
@@ -152,20 +152,28 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         start = take_apart(str(facts.recipe.get("where", "")))
     except ExpressionError as error:  # a custom score that is not installed here
         raise LedgerError(f"the predicate of {folder} cannot be read here: {error.detail}") from None
-    shards = [(record.url, listed) for record, listed in sampled_rows(facts)]
-    places = [(url, row) for url, listed in shards for row in listed]
-    rows = [row for _, row in places if not row.trouble]
+    urls: list[str] = []
+    shards: list[SampleTable] = []
+    for record, samples in sampled_rows(facts):
+        urls.append(record.url)
+        shards.append(samples)
+    drawn = sum(len(samples.rows) for samples in shards)
     numeric = [call for call, kind in kinds.items() if kind == "number" and not compares_kept(call)]
     keeps = facts.recipe.get("unknown") == "keep"
-    found = [slider(rows, call, start, scores=len(numeric), unknown_keeps=keeps) for call in numeric]
-    sliders = [each for each in found if each is not None]
+    sliders: list[Slider] = []
+    for call in numeric:
+        made = slider(values_of(shards, call), call, start, scores=len(numeric), unknown_keeps=keeps)
+        if made is not None:
+            sliders.append(made)
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
     ticked = dict(start.ticked.values())
-    chosen = [each for call in named if (each := choice(rows, call, ticked.get(call, ()))) is not None]
+    chosen = [
+        each for call in named if (each := choice(values_of(shards, call), call, ticked.get(call, ()))) is not None
+    ]
     start = _only(start, sliders, chosen)
-    shown, views = _pictures(rows, places, sliders, start) if pictures else ({}, [])
+    shown, views = _pictures(urls, shards, sliders, start) if pictures else ({}, [])
     studio = {
-        **_judged(facts, shards, rows, start),
+        **_judged(facts, shards, start),
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
         "choices": [each.for_script() for each in chosen],
         "pictures": [_for_script(each) for each in views],
@@ -191,26 +199,26 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         rest=studio["rest"],
         compared=studio["compared"],
         choices=chosen,
-        sample="" if len(places) == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
+        sample="" if drawn == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
         missing=bool(sliders) and pictures and not views,
         damage=[(record.url, each) for record in facts.records for each in record.damage],
     )
 
 
-def _judged(
-    facts: RunFacts, shards: Sequence[tuple[str, Sequence[Row]]], rows: Sequence[Row], parts: PredicateParts
-) -> dict[str, object]:
+def _judged(facts: RunFacts, shards: Sequence[SampleTable], parts: PredicateParts) -> dict[str, object]:
     """Return the data of samples for the sliders, and the terms without a slider."""
-    total, drawn = facts.total("samples"), sum(len(listed) for _, listed in shards)
-    rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(rows, parts.rest)}
+    total, drawn = facts.total("samples"), sum(len(samples.rows) for samples in shards)
+    rest = None
+    if parts.rest:
+        rest = {"text": " and ".join(map(str, parts.rest)), "results": results_of(shards, parts.rest)}
     compared = {"text": " and ".join(map(str, parts.compared)), "kept": facts.total("kept")}
     return {
-        "rows": len(rows),
+        "rows": sum(len(samples.readable) for samples in shards),
         "total": total,
         "drawn": drawn,
         "unknownKeeps": facts.recipe.get("unknown") == "keep",
-        "twins": twins_of([listed for _, listed in shards]) if drawn == total else [],
-        "rest": rest if parts.rest else None,
+        "twins": twins_of(shards) if drawn == total else [],
+        "rest": rest,
         "compared": compared if parts.compared else None,
     }
 
@@ -247,7 +255,7 @@ def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[st
 
 
 def _pictures(
-    rows: Sequence[Row], places: Sequence[tuple[str, Row]], sliders: Sequence[Slider], start: PredicateParts
+    urls: Sequence[str], shards: Sequence[SampleTable], sliders: Sequence[Slider], start: PredicateParts
 ) -> tuple[dict[ScoreCall, list[tuple[int, int, float]]], list[SampleView]]:
     """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
@@ -255,28 +263,25 @@ def _pictures(
     for each in sliders:
         chosen[each.call] = near_samples(each, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
-    urls = {id(row): url for url, row in places}
+    rows: list[tuple[str, Row]] = []
+    for url, samples in zip(urls, shards, strict=True):
+        rows += [(url, row) for row in samples.readable]
     by_url: dict[str, dict[int, int]] = {}
     for number in numbers:
-        by_url.setdefault(urls[id(rows[number])], {})[rows[number].start] = number
+        url, row = rows[number]
+        by_url.setdefault(url, {})[row.start] = number
     views: list[SampleView] = []
     picture: dict[int, int] = {}
     for url, starts in by_url.items():
         for begin, sample in samples_at(Shard.stored(url), starts):
-            if sample.key == rows[starts[begin]].key:  # otherwise the shard has changed
+            if sample.key == rows[starts[begin]][1].key:  # otherwise the shard has changed
                 picture[starts[begin]] = len(views)
                 views.append(view(sample))
-    shown = {
-        call: [(row, picture[row], _least(rows[row].values[call])) for row in listed if row in picture]
-        for call, listed in chosen.items()
-    }
+    shown = {}
+    for each in sliders:
+        listed = [number for number in chosen[each.call] if number in picture]
+        shown[each.call] = [(number, picture[number], float(each.lows[number])) for number in listed]
     return shown, views
-
-
-def _least(value: Value | Unknown) -> float:
-    """Return the smallest number of a sample."""
-    values = value if isinstance(value, list) else [value]
-    return float(min(each for each in values if isinstance(each, (int, float))))
 
 
 def _for_script(shown: SampleView) -> dict[str, str]:

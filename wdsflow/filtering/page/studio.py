@@ -15,7 +15,7 @@ from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operation, ScoreValue
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.ledger_row import SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unknown, Value
 from wdsflow.pages.histograms import Chart, chart, number
@@ -119,11 +119,11 @@ class Choice:
         }
 
 
-def choice(rows: Sequence[Row], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
-    """Return the choice of a score, which lists the values ``ticked`` too; None if no row has a value."""
-    values = [_entries(row.values.get(call, NOT_COMPUTED)) for row in rows]
+def choice(values: Sequence[_Known], call: ScoreCall, ticked: Sequence[Constant] = ()) -> Choice | None:
+    """Return the choice of a score by its values; it lists those of ``ticked`` too. None if no row has a value."""
+    entries_of_rows = list(map(_entries, values))
     counts: Counter[Constant] = Counter(
-        value for entries in values for value in set(entries) if isinstance(value, (bool, str))
+        value for entries in entries_of_rows for value in set(entries) if isinstance(value, (bool, str))
     )
     frequent = [value for value, _ in counts.most_common() if _can_be_written(value)]
     if not frequent:
@@ -134,7 +134,7 @@ def choice(rows: Sequence[Row], call: ScoreCall, ticked: Sequence[Constant] = ()
     listed = sorted(((value, counts[value]) for value in (*wanted, *others)), key=lambda each: -each[1])
     bits = {value: 1 << number for number, (value, _) in enumerate(listed)}
     masks: dict[int, int] = {}
-    codes = [masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks)) for entries in values]
+    codes = [masks.setdefault(sum({_bit(entry, bits) for entry in entries}), len(masks)) for entries in entries_of_rows]
     if len(masks) > 1 << 16:
         return None
     return Choice(call, listed, list(masks), np.array(codes, np.int64), wanted)
@@ -263,18 +263,18 @@ def _threshold(term: Term, start: PredicateParts) -> bool:
 
 
 def slider(
-    rows: Sequence[Row], call: ScoreCall, start: PredicateParts, *, scores: int, unknown_keeps: bool
+    values: Sequence[_Known], call: ScoreCall, start: PredicateParts, *, scores: int, unknown_keeps: bool
 ) -> Slider | None:
-    """Return a score as a slider, one of ``scores``; None if no row has a finite value.
+    """Return a score with these values as a slider, one of ``scores``; None if no value is finite.
 
     A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
     """
-    ends = np.array([_ends(row.values.get(call, NOT_COMPUTED), keeps=unknown_keeps) for row in rows], np.float64)
+    ends = np.array([_ends(value, keeps=unknown_keeps) for value in values], np.float64)
     low, high, state = ends.reshape(-1, 3).T
     finite = np.flatnonzero((state == 0) & np.isfinite(low))
     if not len(finite):
         return None
-    most = _MOST_EDGES if 2 * scores * len(rows) <= _MOST_BYTES else 120  # the codes of 120 fit into a byte
+    most = _MOST_EDGES if 2 * scores * len(values) <= _MOST_BYTES else 120  # the codes of 120 fit into a byte
     limits = [side[call].value for side in (start.low, start.high) if call in side]
     edges = edges_of(low[finite], most, limits)
     drawn = chart(str(call), str(call), low[finite], marks=limits)
@@ -327,15 +327,20 @@ def for_script(found: Slider, start: PredicateParts, pictures: Iterable[tuple[in
     }
 
 
-def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
+def values_of(shards: Iterable[SampleTable], call: ScoreCall) -> list[_Known]:
+    """Return the value of a score for each readable row."""
+    return [samples.columns[call].get(row.number, NOT_COMPUTED) for samples in shards for row in samples.readable]
+
+
+def twins_of(shards: Iterable[SampleTable]) -> list[list[int]]:
     """Return the readable rows whose key occurs more than once in their shard: row, group, and 1 if it follows its twin.
 
     If all samples between two of them are dropped, a run quarantines the second as ``same-key``.
     """
     found: list[list[int]] = []
     first = groups = 0
-    for listed in shards:
-        rows = [row for row in listed if not row.trouble]
+    for samples in shards:
+        rows = samples.readable
         counts = Counter(row.key for row in rows)
         numbers = {key: groups + place for place, (key, count) in enumerate(counts.items(), 1) if count > 1}
         for place, row in enumerate(rows):
@@ -347,15 +352,14 @@ def twins_of(shards: Iterable[Sequence[Row]]) -> list[list[int]]:
     return found
 
 
-def results_of(rows: Sequence[Row], terms: Sequence[Term]) -> str:
-    """Return the result of terms for each row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
-    if not terms:
-        return base64.b64encode(bytes([1]) * len(rows)).decode()
+def results_of(shards: Iterable[SampleTable], terms: Sequence[Term]) -> str:
+    """Return the result of terms for each readable row, as bytes in base64: 0 false, 1 true, 2 unknown, 3 not computed."""
     evaluator = Evaluator(parse(" and ".join(map(str, terms)), all_scores()))
     codes = bytearray()
-    for result in results(evaluator, rows):
-        if isinstance(result, Unknown):
-            codes.append(2)
-        else:
-            codes.append(3 if result is None else int(result))
+    for samples in shards:
+        for result in results(evaluator, samples, samples.readable):
+            if isinstance(result, Unknown):
+                codes.append(2)
+            else:
+                codes.append(3 if result is None else int(result))
     return base64.b64encode(codes).decode()

@@ -44,14 +44,14 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
     def add(self, row: Row, view: View) -> None:
         """Make the images of a sample smaller, if they are too large. Raises OSError if the disk fails."""
         places = self._places[row.number] = dict[str, _Place]()
-        row.resized = []
+        row.resized = resized = list[ResizedImage]()
         try:
             for name in view.image_names():
                 small = view.shrunk(name, self._shrinker)
                 if small is None:
                     continue
                 new = small.field_for(name, {*view.fields, *(place.field for place in places.values())})
-                row.resized.append(_about(name, new, view, small))
+                resized.append(_about(name, new, view, small))
                 places[name] = _Place(new, self._end, len(small.data))
                 self._file.write(small.data)
                 self._end += len(small.data)

@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import zip_longest
@@ -25,7 +25,15 @@ from wdsflow.filtering.ledger.embeddings import (
     stored_embeddings,
 )
 from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
-from wdsflow.filtering.ledger.ledger_row import LedgerError, OtherShard, Row, part_twins, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_row import (
+    LedgerError,
+    OtherShard,
+    Row,
+    SampleTable,
+    part_twins,
+    read_about,
+    same_shard,
+)
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
@@ -55,32 +63,40 @@ class KnownRows:
 
     def __init__(self, layout: Layout, record: ShardRecord, program: Program, *, for_all: bool) -> None:
         path = layout.ledger(record.name)
-        rows, about = read_ledger(path)
+        self._samples, about = read_ledger(path)
         same_shard(about, record, path)
         self.path, self.about = path, about
         there = set(about["identities"])
         compared = frozenset(program.dataset_calls)
         self._columns = frozenset(call for call in program.scores if str(call) in there and call not in compared)
         self.calls = self._columns if for_all else frozenset[ScoreCall]()
-        self._rows: Mapping[int, Row] = {row.number: row for row in rows}
         self._gathered = frozenset(program.gathered_calls)
 
+    def table(self) -> SampleTable:
+        """Return a table with the known columns, and no sample yet."""
+        known, samples = self._samples, SampleTable()
+        for call in self._columns:
+            samples.columns[call] = known.columns[call]
+        # Results of comparisons are not kept: they are computed again.
+        for call in self._gathered:
+            samples.gathered[call] = gathered = known.gathered[call]
+            for number, value in known.columns[call].items():
+                if isinstance(value, Unknown) and number not in gathered:
+                    samples.columns[call][number] = value
+        return samples
+
     def fill(self, row: Row) -> None:
-        """Set the known values of a sample. Raises SourceChangedError if the sample differs."""
-        known = self._rows.get(row.number)
-        if known is None or not same_sample(known, row):
+        """Set what is known of a sample besides its values. Raises SourceChangedError if the sample differs."""
+        if row.number >= len(self._samples.rows):
+            raise SourceChangedError(_OTHERS)
+        known = self._samples.rows[row.number]
+        if not same_sample(known, row):
             raise SourceChangedError(_OTHERS)
         row.digest, row.trouble = known.digest, KILLED if known.trouble == KILLED else row.trouble
-        row.values = {call: value for call, value in known.values.items() if call in self._columns}
-        for call in self._gathered:  # results of comparisons are not kept: they are computed again
-            if call in known.gathered:
-                row.gathered[call] = known.gathered[call]
-            elif isinstance(found := known.values.get(call), Unknown):
-                row.values[call] = found
 
-    def check(self, rows: Sequence[Row]) -> None:
+    def check(self, samples: SampleTable) -> None:
         """Raise SourceChangedError if the number of samples differs."""
-        if len(rows) != len(self._rows):
+        if len(samples.rows) != len(self._samples.rows):
             raise SourceChangedError(_OTHERS)
 
 
@@ -125,22 +141,22 @@ class _Job:
         ):
             if damage:
                 record.damage.append(damage)
-            rows = (
+            samples = (
                 self._score(source, embeddings)
                 if task.scored is None
                 else self._scored(task.scored, source, embeddings)
             )
             if task.compares or not program.dataset_calls:
-                program.decide(rows)
+                program.decide(samples)
                 if task.tars:
                     if self.resized is not None:
-                        self._resize_rest(source, rows, self.resized)
-                    part_twins(rows)
-            count(rows, record, program.terms)
-            record.failing = always_failing(rows, self.calls) if record.failed else {}
+                        self._resize_rest(source, samples.rows, self.resized)
+                    part_twins(samples.rows)
+            count(samples, record, program.terms)
+            record.failing = always_failing(samples, self.calls) if record.failed else {}
             record.check()
             if task.write:
-                self._write(source, rows, embeddings)
+                self._write(source, samples, embeddings)
         return record
 
     def _embeddings(self) -> ShardEmbeddings:
@@ -186,34 +202,34 @@ class _Job:
             resized.add(row, view)
         resized.quarantine(kept)
 
-    def _scored(self, scored: Layout, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
+    def _scored(self, scored: Layout, source: Source, embeddings: ShardEmbeddings) -> SampleTable:
         """Read the scores of all samples from a ledger, and compute those that it lacks and that are needed."""
         task, program = self.task, self.program
-        rows, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
+        table, path = read_scored(scored, task.name, self.record), scored.ledger(task.name)
         # A shard of the same size and pieces may have been rewritten: its samples must match the ledger. For the output
         # of a command, this is the only check.
         is_pipe, then = task.url.startswith("pipe:"), read_about(path)["input"].get("changed")
         if is_pipe or then != self.record.input.get("changed"):
-            for row, sample in zip_longest(rows, Samples(source, contents=False)):
+            for row, sample in zip_longest(table.rows, Samples(source, contents=False)):
                 if row is None or sample is None or not same_sample(row, sample):
                     raise OtherShard(path, self.record.url)
         if task.compares:
-            add_resolved(program, rows, task.layout, task.name)
-        for row in rows:
+            add_resolved(program, table, task.layout, task.name)
+        for row in table.rows:
             if row.number in task.aside:
                 row.trouble = KILLED
-        self._add_lacking(source, rows, path, embeddings)
-        return rows
+        self._add_lacking(source, table, path, embeddings)
+        return table
 
-    def _add_lacking(self, source: Source, rows: Sequence[Row], ledger: Path, embeddings: ShardEmbeddings) -> None:
+    def _add_lacking(self, source: Source, table: SampleTable, ledger: Path, embeddings: ShardEmbeddings) -> None:
         """Compute the scores that a ledger lacks, for the samples that they may decide. Others are not read.
 
         Raises SourceError; SourceChangedError if the shard has other samples than the ledger.
         """
         program = self.program
         if program.decider is not None:
-            program.decider.advance([row for row in rows if not row.trouble])
-        waiting = {row.number: row for row in rows if program.needs(row)}
+            program.decider.advance(table, table.readable)
+        waiting = {row.number: row for row in table.rows if program.needs(table, row)}
         if not waiting:
             return
         there = set(read_about(ledger)["identities"])
@@ -221,15 +237,13 @@ class _Job:
         guard = BrokenScoreGuard(self.calls)
         window = SampleWindow(self.program, self.window_size)
         settled = Settled(self.mark, source.length)
-        for row in rows:
-            if row.number not in waiting:
-                settled.add(row)
-        with self._modelled(guard, embeddings, settled) as modelled:
+        settled.add([row for row in table.rows if row.number not in waiting])
+        with self._modelled(table, guard, embeddings, settled) as modelled:
             for row, view in self._views_of(source, waiting):
                 window.add(Seen(row, view))
                 if window.full:
-                    self._decide_window(window.take(), guard, modelled, settled)
-            self._decide_window(window.take(), guard, modelled, settled)
+                    self._decide_window(table, window.take(), guard, modelled, settled)
+            self._decide_window(table, window.take(), guard, modelled, settled)
             if modelled is not None:
                 modelled.turn()
                 modelled.turn()
@@ -263,7 +277,7 @@ class _Job:
         if waiting:
             raise SourceChangedError(_OTHERS)
 
-    def _score(self, source: Source, embeddings: ShardEmbeddings) -> list[Row]:
+    def _score(self, source: Source, embeddings: ShardEmbeddings) -> SampleTable:
         """Read all samples and compute the scores that decide the predicate, except the known ones."""
         task, program, record, known = self.task, self.program, self.record, self.known
         options = ViewOptions(images=task.recipe.image, captions=task.recipe.caption, budget=task.budget)
@@ -272,36 +286,38 @@ class _Job:
         views = Views(samples, options, task.url, task.recipe.stages)
         guard = BrokenScoreGuard(self.calls)
         settled = Settled(self.mark, source.length)
-        with self._modelled(guard, embeddings, settled) as modelled:
-            rows = self._read(samples, views, embeddings, guard, modelled, settled)
+        table = SampleTable() if known is None else known.table()
+        with self._modelled(table, guard, embeddings, settled) as modelled:
+            self._read(samples, views, table, embeddings, guard, modelled, settled)
         if known is not None:
-            known.check(rows)
-        _find_scattered(rows)
+            known.check(table)
+        _find_scattered(table.rows)
         record.members, record.headers = samples.members, samples.headers
         record.left_out = dict(sorted(samples.left_out.items()))
         record.damage += samples.damage
         if task.compares:
-            add_resolved(program, rows, task.layout, task.name)
-        return rows
+            add_resolved(program, table, task.layout, task.name)
+        return table
 
     def _modelled(
-        self, guard: BrokenScoreGuard, embeddings: ShardEmbeddings, settled: Settled
+        self, table: SampleTable, guard: BrokenScoreGuard, embeddings: ShardEmbeddings, settled: Settled
     ) -> AbstractContextManager[Modelled | None]:
         task, program = self.task, self.program
         if program.model_calls.isdisjoint(self.calls):
             return nullcontext()
-        return Modelled(program, models_at(task.models), self.mark, guard, embeddings, settled)
+        return Modelled(program, table, models_at(task.models), self.mark, guard, embeddings, settled)
 
     def _read(
         self,
         samples: Samples,
         views: Views,
+        table: SampleTable,
         embeddings: ShardEmbeddings,
         guard: BrokenScoreGuard,
         modelled: Modelled | None,
         settled: Settled,
-    ) -> list[Row]:
-        rows, known, window = [], self.known, SampleWindow(self.program, self.window_size)
+    ) -> None:
+        rows, known, window = table.rows, self.known, SampleWindow(self.program, self.window_size)
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
             row.fields, row.trouble = views.fields_of(sample), sample.trouble
@@ -312,56 +328,59 @@ class _Job:
             if sample.number in self.task.aside:
                 row.trouble = KILLED
             if row.trouble:
-                settled.add(row)
+                settled.add([row])
                 continue
             self.mark.set(sample.number)
             try:
                 view = views.view(sample)
             except Gone as gone:
                 row.trouble, row.about = gone.trouble, gone.detail
-                settled.add(row)
+                settled.add([row])
                 continue
-            self.program.start(row, view)
+            self.program.start(table, row, view)
             window.add(Seen(row, view))
             if window.full:
-                self._decide_window(window.take(), guard, modelled, settled)
-        self._decide_window(window.take(), guard, modelled, settled)
+                self._decide_window(table, window.take(), guard, modelled, settled)
+        self._decide_window(table, window.take(), guard, modelled, settled)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
             modelled.turn()
-        return rows
 
     def _decide_window(
-        self, samples: "Sequence[Seen]", guard: BrokenScoreGuard, modelled: Modelled | None, settled: Settled
+        self,
+        table: SampleTable,
+        seen: "Sequence[Seen]",
+        guard: BrokenScoreGuard,
+        modelled: Modelled | None,
+        settled: Settled,
     ) -> None:
         """Compute the scores that decide samples, and what else is wanted of them."""
         program, began = self.program, time.monotonic()
-        program.advance(samples, self.mark)
+        program.advance(table, seen, self.mark)
         if program.asks_more or self.resized is not None:
-            self._do_more(samples)
-        for row, _ in samples:
+            self._do_more(table, seen)
+        for row, _ in seen:
             if not guard.open:
                 break
-            guard.check(row)
+            guard.check(table, row)
         self.window_size.took(time.monotonic() - began)
         if modelled is not None:
-            modelled.add(samples)
-            return
-        for row, _ in samples:
-            settled.add(row)
+            modelled.add(seen)
+        else:
+            settled.add([row for row, _ in seen])
 
-    def _do_more(self, samples: "Sequence[Seen]") -> None:
+    def _do_more(self, table: SampleTable, seen: "Sequence[Seen]") -> None:
         """Compute what is wanted besides the predicate, and make images of kept samples smaller."""
-        for row, view in samples:
+        for row, view in seen:
             self.mark.set(row.number)
-            self.program.add_asked(row, view)
+            self.program.add_asked(table, row, view)
             if self.resized is not None and row.judgement is not None and row.judgement.keep:
                 # What scores have decoded is used.
                 self.resized.add(row, view)
         self.mark.set(-1)
 
-    def _write(self, source: Source, rows: list[Row], embeddings: ShardEmbeddings) -> None:
+    def _write(self, source: Source, samples: SampleTable, embeddings: ShardEmbeddings) -> None:
         task, scored = self.task, self.task.scored
         if input_identity(task.url) != self.record.input:
             raise SourceChangedError
@@ -369,7 +388,7 @@ class _Job:
         if scored is not None and task.recipe.embeddings:
             vectors = CopiedEmbeddings(scored.ledger(task.name))
         try:
-            write_shard(task, source, self.program, rows, self.record, vectors, self.resized)
+            write_shard(task, source, self.program, samples, self.record, vectors, self.resized)
         except SourceChangedError:
             if scored is None:
                 raise

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
-from wdsflow.filtering.ledger.ledger_row import Row, in_utf8
+from wdsflow.filtering.ledger.ledger_row import Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord
@@ -102,7 +102,7 @@ def same_sample(row: Row, sample: TarSample | Row) -> bool:
 
 
 def write_quarantine(
-    layout: Layout, name: str, source: Source, url: str, rows: Sequence[Row], headers: Sequence[Range]
+    layout: Layout, name: str, source: Source, url: str, samples: SampleTable, headers: Sequence[Range]
 ) -> dict[str, object] | None:
     """Write quarantined samples of a shard as a tar, and a file with their reasons next to it, one line each.
 
@@ -110,20 +110,20 @@ def write_quarantine(
     Returns the identity of the first. If no sample is quarantined, files of an earlier run are removed. Raises
     OSError, SourceChangedError.
     """
-    quarantined = [row for row in rows if row.outcome == "quarantined"]
+    quarantined = [row for row in samples.rows if row.outcome == "quarantined"]
     path, reasons = layout.quarantine(name), layout.reasons(name)
     if not quarantined:
         path.unlink(missing_ok=True)
         reasons.unlink(missing_ok=True)
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json_lines(reasons, (_reason(row, url) for row in quarantined))
+    write_json_lines(reasons, (_reason(samples, row, url) for row in quarantined))
     ranges = with_headers([(row.start, row.end) for row in quarantined], headers)
     write_pieces(path, source, ranges)
     return fingerprint(str(path))
 
 
-def _reason(row: Row, url: str) -> dict[str, object]:
+def _reason(samples: SampleTable, row: Row, url: str) -> dict[str, object]:
     return {
         "key": in_utf8(row.key),
         "shard": url,
@@ -131,26 +131,29 @@ def _reason(row: Row, url: str) -> dict[str, object]:
         "offset": row.start,
         "size": row.end - row.start,
         "error": row.error,
-        "stage": stage_of(row),
+        "stage": stage_of(samples, row),
         "detail": in_utf8(row.detail),
     }
 
 
-def stage_of(row: Row) -> str:
+def stage_of(samples: SampleTable, row: Row) -> str:
     """Return the stage or score whose error quarantined a sample, "tar" if the archive itself is the reason."""
     if row.trouble:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
     if (row.error or "").startswith("resize:"):
         return "resize"
-    found = (str(call) for call, value in row.values.items() if isinstance(value, Unknown) and value.slug == row.error)
-    return next(found, "where")
+    for call, column in samples.columns.items():
+        value = column.get(row.number)
+        if isinstance(value, Unknown) and value.slug == row.error:
+            return str(call)
+    return "where"
 
 
 def write_shard(
     task: ShardTask,
     source: Source,
     program: Program,
-    rows: list[Row],
+    samples: SampleTable,
     record: ShardRecord,
     vectors: Vectors | None,
     resized: ResizedImages | None,
@@ -167,12 +170,13 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, rows, program.kinds, program.gathered_calls, about, vectors)
+    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
-    record.quarantine = write_quarantine(layout, task.name, source, task.url, rows, record.headers)
-    _write_output(task, source, [row for row in rows if row.outcome == "kept"], record, resized)
+    record.quarantine = write_quarantine(layout, task.name, source, task.url, samples, record.headers)
+    kept = [row for row in samples.rows if row.outcome == "kept"]
+    _write_output(task, source, kept, record, resized)
 
 
 def _write_output(
