@@ -82,6 +82,11 @@ class RepairForecast:
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
 
+    @property
+    def moves_members(self) -> bool:
+        """Whether samples are joined that are split at the border of two shards."""
+        return bool(self._moved)
+
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
         if plan not in self._repaired:
@@ -96,6 +101,10 @@ class RepairForecast:
         return self._verdicts[plan]
 
     def _predict(self, plan: RepairPlan) -> RepairedSet:
+        if plan.drop_bad and not any(reader.same_fields for reader in self.readers):
+            # What is left out depends on what the evidence says of each sample.
+            lossless = self.repaired(replace(plan, drop_bad=False))
+            return RepairedSet(changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known)
         previewed = [index for index in range(len(self._shards)) if self._needs_preview(index, plan)]
         self._preview(previewed, plan)
         edits = ShapeEdits.of_plan(plan)

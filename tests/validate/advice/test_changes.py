@@ -3,12 +3,8 @@
 import pytest
 
 from tests.readers.shapes import shape
-from tests.validate.rules.build import context_of
-from wdsflow.readers import Options
-from wdsflow.scan.evidence import FieldCount, JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.source.base import named
-from wdsflow.validate.advice.promises import keep_most
-from wdsflow.validate.finding import Finding, Repair
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
     as_caption,
@@ -178,32 +174,3 @@ def test_captions_in_json_make_a_repair_if_their_name_fits_into_an_option(
     shard.json_keys[name] = JsonKey(9, 9, 9, "a brown dog in the snow", plain=9, varied=True)
     found = caption_edits([shard])
     assert (None if found is None else " ".join(found.options())) == options
-
-
-@pytest.mark.parametrize(
-    ("readers", "options", "fields", "repair"),
-    [
-        (["open-clip-3.3"], {}, "jpg txt", "--drop-bad"),
-        (["open-clip-4"], {"json_text_key": "c"}, "jpg json", "--caption json:c --drop-bad"),
-        (["open-clip-4"], {"json_text_key": "c"}, "jpg jsn json", "--caption json:c --drop-bad"),
-        (["open-clip-3.3", "open-clip-4"], {"json_text_key": "c"}, "jpg txt json", "--caption json:c --drop-bad"),
-        (["open-clip-4"], {"text_key": "caption;txt"}, "jpg txt", "--drop-bad"),
-        (["open-clip-4"], {"text_key": "caption"}, "jpg caption", None),
-        (["open-clip-4"], {"image_key": "gif"}, "gif txt", None),
-        (["open-clip-4", "timm"], {}, "jpg txt cls", None),
-        (["open-clip-3.3"], {}, "jpg", None),  # no sample would remain
-        (["open-clip-3.3", "timm"], {}, "jpg txt", None),
-    ],
-)
-def test_where_contents_were_not_read_samples_are_left_out_by_the_fields_of_the_readers(
-    readers: list[str], options: dict[str, str], fields: str, repair: str | None
-) -> None:
-    shard = listed((fields, 1), (fields, 5))
-    shard.samples, shard.fields = 6, dict.fromkeys(fields.split(), FieldCount(6))
-    context = context_of([shard], readers, options=Options(**options))  # type: ignore[arg-type]
-    bad = Finding("F102", "error", "m", repair=Repair("", False, options=("--drop-bad",), shards=("a.tar",)))
-    other = Finding("W001", "error", "m", repair=Repair("wdsflow repair a.tar"))
-    kept = keep_most([bad, other], context)
-    assert kept[1] is other
-    assert (None if kept[0].repair is None else " ".join(kept[0].repair.options)) == repair
-    assert keep_most([other], context) == [other]
