@@ -94,7 +94,7 @@ def random_set(rng: random.Random, folder: Path) -> list[str]:
     is_mixed = rng.random() < 0.3
     seed = rng.randrange(1 << 30)
     for shard in range(rng.choice([1, 2])):
-        own = random.Random(f"{seed} {shard}" if is_mixed else seed)  # noqa: S311
+        own = random.Random(f"{seed} {shard}" if is_mixed else seed)
         samples = random_samples(own, shard)
         for fault in rng.sample(FAULTS, 2):
             samples = fault(samples, rng)
@@ -112,7 +112,7 @@ def random_set(rng: random.Random, folder: Path) -> list[str]:
 
 def check(seed: int, folder: Path) -> None:
     folder.mkdir()
-    urls = random_set(random.Random(seed), folder)  # noqa: S311
+    urls = random_set(random.Random(seed), folder)
     (name,) = resolve("open-clip", versions())
     before = usable(urls)[name]
     plan = plan_repair(urls)

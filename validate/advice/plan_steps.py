@@ -46,8 +46,8 @@ def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repai
 
 def suggest_name_images(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
     """Suggest to name images by their first bytes, where texts have none."""
-    no_field = any(shard.tally("name.no-field").count for shard in forecast.evidence.shards)
-    if no_field or may_lack_image_name(forecast.repaired(plan).shards):
+    repaired = forecast.repaired(plan).shards
+    if may_lack_image_name(repaired) or may_lack_image_name(forecast.evidence.shards):
         yield replace(plan, name_images=True)
 
 

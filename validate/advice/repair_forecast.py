@@ -205,15 +205,16 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 
 
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether texts may have an image next to them whose name does not say that it is one."""
-    if any(shard.tally("name.no-field").count for shard in shards):
-        return True
+    """Return whether there are texts without an image, and members whose names do not say what they are."""
     shapes = shapes_of(shards)
-    return any(len(shape) > 1 and _has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes)
+    if not any(_has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes):
+        return False
+    is_bare = any(shard.tally("name.no-field").count for shard in shards)
+    return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
 
 
 def _has(shape: Shape, extensions: Sequence[str]) -> bool:
-    return any(part.suffix.lower().rpartition(".")[2] in extensions for part in shape)
+    return any(part.suffix.lower().strip().rpartition(".")[2] in extensions for part in shape)
 
 
 def _hides_pair(suffix: str) -> bool:
