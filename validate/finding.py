@@ -14,15 +14,13 @@ ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 class Repair:
     """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
 
-    The command of a repair of shards, or of another flag of a training command, is set when the whole report is known:
-    see ``invocation.settle``.
+    The command with another flag of a training command, or with a predicate, is set when the whole report is known: see
+    ``invocation.settle``. A repair of shards is planned for all findings together: see ``Advice``.
     """
 
     command: str
     safe: bool = True
     note: str = ""
-    shards: tuple[str, ...] = ()  # input of ``wdsflow repair``
-    options: tuple[str, ...] = ()  # options of ``wdsflow repair``
     flags: tuple[str, ...] = ()  # of a training command, with its value
     where: str = ""  # predicate of ``wdsflow filter`` over all shards
 

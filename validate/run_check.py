@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from wdsflow.engines.base import check_engine
@@ -23,7 +23,7 @@ from wdsflow.version import __version__
 
 from .advice.advice import advise, read_on
 from .advice.invocation import Invocation, settle
-from .advice.promises import Scan, Trial, keep_most
+from .advice.repair_forecast import RepairForecast, Scan
 from .advice.training_advice import try_settings
 from .check_options import CheckOptions, checks
 from .forecast.forecast import Forecast, forecast
@@ -75,9 +75,9 @@ def check(urls: str | Path | Iterable[str | Path], options: CheckOptions) -> Rep
     context = _with_pipeline(judged, options, plan)
     findings, ignored = run_rules(context, options.select, ignore)
     findings, accepted = split_by_baseline(findings, () if options.baseline is None else options.baseline)
-    trial = cache(partial(Trial, judged, plan, scan))
-    findings = try_settings(keep_most(findings, judged, trial), judged)
-    advice = [*advise(judged, trial), *read_on(context.verdicts)]
+    findings = try_settings(findings, judged)
+    repairs = RepairForecast(evidence, readers, plan, scan)
+    advice = [*advise(judged, repairs), *read_on(context.verdicts)]
     invocation = Invocation(
         written, tuple(options.readers), options.level, arguments, world_size, options.allow_pipe, options.pipeline
     )

@@ -170,11 +170,11 @@ def test_what_an_earlier_repair_wrote_is_gone_where_nothing_is_left_of_it(tmp_pa
 def test_without_options_the_best_changes_are_planned_shown_and_made(tmp_path: Path, capsys):
     urls, out = shards.with_json(tmp_path), tmp_path / "new"
     assert run(urls, "-o", str(out), "--dry-run") == 0
-    assert capsys.readouterr().out.startswith("plan: write txt from caption in json\n")
+    assert capsys.readouterr().out.startswith("plan: write txt from json:caption\n")
     assert not out.exists()
     assert run(urls, "-o", str(out)) == 0
     shown = capsys.readouterr().out
-    assert "  step: 16 x write txt from caption in json\n" in shown
+    assert "  step: 16 x write txt from json:caption\n" in shown
     assert names(out / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
 
 

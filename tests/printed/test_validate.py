@@ -27,7 +27,7 @@ CLOSELY = (
     "a cut shard",
     "empty captions",
 )
-GOLDEN = Path(__file__).parents[1] / "validate" / "rules" / "golden"
+GOLDEN = Path(__file__).parents[1] / "validate" / "advice" / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,10 @@ def crafted() -> Iterator[Set]:
 
 
 def golden() -> Iterator[Set]:
-    """Shards that a rule has a fix for."""
+    """Shards of rules for which a repair is advised."""
     for code, case in CASES.items():
-        if not case.facts and "$ wdsflow" in (GOLDEN / f"{code}.txt").read_text(encoding="utf-8"):
+        golden = GOLDEN / f"{code}.txt"
+        if not case.facts and golden.exists() and " wdsflow repair " in golden.read_text(encoding="utf-8"):
             yield code, "full", case.write
 
 
@@ -103,10 +104,6 @@ def test_every_format_has_the_same_commands_whatever_the_width(tmp_path, monkeyp
     assert wanted
     for form in ("json", "html"):
         assert set(commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form))) == wanted
-    for form in ("sarif", "github"):  # have findings only
-        found = commands(texts(run(["validate", *asked, "--format", form], tmp_path).out, form))
-        assert set(found) <= wanted
-        assert found
     for width in ("20", "80"):
         monkeypatch.setenv("COLUMNS", width)
         narrow = run(["validate", *asked], tmp_path).out

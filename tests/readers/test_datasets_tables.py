@@ -101,8 +101,9 @@ def test_what_cannot_be_written_is_reported_and_the_fix_keeps_its_promise(
 
     assert finding.readers == ("datasets-tables",)
     assert (finding.key, finding.severity) == ("006", "error")
-    assert finding.repair is not None
-    assert finding.repair.command.endswith("--rename json=json_raw")
+    (advice,) = report.advice
+    assert advice.command == "wdsflow repair 0.tar -o repaired --rename json=json_raw"
+    assert (advice.reader, advice.usable) == ("datasets-tables", 7)
     repair_shards(["0.tar"], "repaired", rename={"json": "json_raw"})
     assert check("repaired/0.tar", ["datasets-tables"], level="full").verdicts[0].usable == 7
 

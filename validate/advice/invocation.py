@@ -44,11 +44,16 @@ class Invocation:
         urls = [] if len(self.urls) == 1 and self.urls[0] in named else compact(self.urls, _NAMED)
         return " ".join(["wdsflow validate", *map(quote_path, urls), command([*words, "--", *training])])
 
-    def repair(self, shards: Sequence[str], options: Sequence[str], folder: str) -> str:
-        """Return the command that repairs shards into a folder: these few, or all of them."""
-        named = list(shards) if len(shards) <= _NAMED else compact(self.urls, _NAMED)
+    def repair(self, options: Sequence[str], folder: str) -> str:
+        """Return the command that repairs all shards into a folder."""
         words = [*self._allowed(), *options]
-        parts = ["wdsflow repair", *map(quote_path, named), "-o", quote_path(folder), command(words)]
+        parts = [
+            "wdsflow repair",
+            *map(quote_path, compact(self.urls, _NAMED)),
+            "-o",
+            quote_path(folder),
+            command(words),
+        ]
         return " ".join(part for part in parts if part)
 
     def filter(self, where: str, folder: str) -> str:
@@ -99,14 +104,10 @@ def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]
 def settle(
     findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
 ) -> tuple[list[Finding], list[Advice]]:
-    """Write the commands of findings and advice: each can be pasted, alone or after the others.
-
-    Repairs that differ only in their shards become one. Each repair has its own, new folder. If advice also fixes a
-    finding, the finding has the command of that advice.
-    """
+    """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
     folders, filtered = _free_folders("repaired"), _free_folders("filtered")
     all_options = dict.fromkeys(each.options for each in advice if each.options is not None)
-    repairs = {options: invocation.repair(invocation.urls, options, next(folders)) for options in all_options}
+    repairs = {options: invocation.repair(options, next(folders)) for options in all_options}
 
     def written(each: Advice) -> Advice:
         if each.reads_on:
@@ -116,46 +117,16 @@ def settle(
         again = each.flags and invocation.training is not None
         return replace(each, command=invocation.with_training(each.flags)) if again else each
 
-    advised = [written(each) for each in advice]
-    found = [each.repair for each in findings if each.repair is not None]
-    kinds: dict[tuple[tuple[str, ...], bool], dict[str, None]] = {}
-    for repair in found:
-        if repair.shards:
-            kinds.setdefault((repair.options, repair.safe), {}).update(dict.fromkeys(repair.shards))
-    commands = {
-        (options, safe): _advised(options, advised, safe=safe)
-        or (invocation.repair(list(shards), options, next(folders)), safe)
-        for (options, safe), shards in kinds.items()
-    }
-    wheres = {
-        where: invocation.filter(where, next(filtered))
-        for where in dict.fromkeys(each.where for each in found)
-        if where
-    }
+    wheres = dict.fromkeys(each.repair.where for each in findings if each.repair is not None and each.repair.where)
+    filters = {where: invocation.filter(where, next(filtered)) for where in wheres}
 
     def settled(repair: Repair) -> Repair:
         if repair.flags:
             return replace(repair, command=invocation.with_training(repair.flags))
-        if repair.where:
-            return replace(repair, command=wheres[repair.where])
-        if not repair.shards:
-            return repair
-        words, safe = commands[repair.options, repair.safe]
-        return replace(repair, command=words, safe=safe)
+        return replace(repair, command=filters[repair.where]) if repair.where else repair
 
     done = [each if each.repair is None else replace(each, repair=settled(each.repair)) for each in findings]
-    return done, advised
-
-
-def _advised(options: tuple[str, ...], advice: Sequence[Advice], *, safe: bool) -> tuple[str, bool] | None:
-    """Return the command of advice that includes all these options, and whether it is safe.
-
-    It is safe if the options are, unless readers accept the shards only without incomplete samples.
-    """
-    wanted = set(paired_flags(options))
-    fitting = [each for each in advice if each.options is not None and wanted <= set(paired_flags(each.options))]
-    found = [each for each in fitting if safe <= each.safe] or (fitting if wanted else [])
-    return (found[0].command, found[0].safe) if found else None
+    return done, [written(each) for each in advice]
 
 
 def _free_folders(base: str) -> Iterator[str]:

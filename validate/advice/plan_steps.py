@@ -46,8 +46,8 @@ def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repai
 
 def suggest_name_images(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
     """Suggest to name images by their first bytes, where texts have none."""
-    no_field = any(shard.tally("name.no-field").count for shard in forecast.evidence.shards)
-    if no_field or may_lack_image_name(forecast.repaired(plan).shards):
+    repaired = forecast.repaired(plan).shards
+    if may_lack_image_name(repaired) or may_lack_image_name(forecast.evidence.shards):
         yield replace(plan, name_images=True)
 
 
@@ -80,6 +80,12 @@ def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[R
         yield replace(plan, rename_bad=tuple(names.items()))
 
 
+def suggest_rename_whole(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest to rename such a field in all samples, for readers that want the same fields in all."""
+    if plan.rename_bad and any(reader.makes_columns for reader in forecast.readers):
+        yield replace(plan, rename=plan.rename + plan.rename_bad, rename_bad=())
+
+
 SUGGESTIONS: tuple[Suggest, ...] = (
     suggest_pair_names,
     suggest_rename,
@@ -87,6 +93,7 @@ SUGGESTIONS: tuple[Suggest, ...] = (
     suggest_encoding,
     suggest_caption,
     suggest_rename_bad,
+    suggest_rename_whole,
 )
 
 

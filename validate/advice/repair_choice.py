@@ -32,7 +32,7 @@ def choose_repair(forecast: RepairForecast) -> PlannedRepair:
         if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
             break
         for attempt in suggest(forecast, plan):
-            if not is_worse(forecast.verdicts(attempt), forecast.verdicts(plan)):
+            if not _is_worse_plan(forecast, attempt, plan):
                 plan = attempt
                 break
     return planned(forecast, _needed(forecast, plan))
@@ -54,21 +54,45 @@ def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
 
 
 def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
-    """Return whether a reader gets fewer samples, or ends with an exception although it did not."""
-    return any(
-        one.usable < other.usable or (one.outcome == "crashes") > (other.outcome == "crashes")
-        for one, other in zip(after, before, strict=True)
-    )
+    """Return whether a reader gets fewer samples, or ends with an exception although it did not.
+
+    How many samples come before an exception depends on the order, and says nothing.
+    """
+    for then, now in zip(after, before, strict=True):
+        if then.outcome == "crashes":
+            if now.outcome != "crashes":
+                return True
+        elif then.usable < now.usable:
+            return True
+    return False
 
 
 def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
-    """Return whether a reader gets more samples, or no longer ends with an exception."""
-    return is_worse(before, after)
+    """Return whether a reader gets more samples, or gets to the end of the shards and did not."""
+    for then, now in zip(after, before, strict=True):
+        if then.outcome != "crashes" and then.usable and (now.outcome == "crashes" or then.usable > now.usable):
+            return True
+    return False
+
+
+def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:
+    """Return whether a plan is worse; if a reader ends with an exception in any case, by what it could get at most."""
+    after, before = forecast.verdicts(one), forecast.verdicts(other)
+    if is_worse(after, before):
+        return True
+    if is_better(after, before):
+        return False
+    crashing = [then.outcome == "crashes" and now.outcome == "crashes" for then, now in zip(after, before, strict=True)]
+    if not any(crashing):
+        return False
+    after = forecast.verdicts(replace(one, drop_bad=True))
+    before = forecast.verdicts(replace(other, drop_bad=True))
+    return any(crashes and then.usable < now.usable for crashes, then, now in zip(crashing, after, before, strict=True))
 
 
 def _needed(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:
     """Return the plan without the steps that bring nothing."""
     for less in without_one_step(plan):
-        if not is_worse(forecast.verdicts(less), forecast.verdicts(plan)):
+        if not _is_worse_plan(forecast, less, plan):
             return _needed(forecast, less)
     return plan

@@ -82,6 +82,11 @@ class RepairForecast:
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
 
+    @property
+    def moves_members(self) -> bool:
+        """Whether samples are joined that are split at the border of two shards."""
+        return bool(self._moved)
+
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
         if plan not in self._repaired:
@@ -96,6 +101,10 @@ class RepairForecast:
         return self._verdicts[plan]
 
     def _predict(self, plan: RepairPlan) -> RepairedSet:
+        if plan.drop_bad and not any(reader.same_fields for reader in self.readers):
+            # What is left out depends on what the evidence says of each sample.
+            lossless = self.repaired(replace(plan, drop_bad=False))
+            return RepairedSet(changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known)
         previewed = [index for index in range(len(self._shards)) if self._needs_preview(index, plan)]
         self._preview(previewed, plan)
         edits = ShapeEdits.of_plan(plan)
@@ -196,15 +205,16 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 
 
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether texts may have an image next to them whose name does not say that it is one."""
-    if any(shard.tally("name.no-field").count for shard in shards):
-        return True
+    """Return whether there are texts without an image, and members whose names do not say what they are."""
     shapes = shapes_of(shards)
-    return any(len(shape) > 1 and _has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes)
+    if not any(_has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes):
+        return False
+    is_bare = any(shard.tally("name.no-field").count for shard in shards)
+    return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
 
 
 def _has(shape: Shape, extensions: Sequence[str]) -> bool:
-    return any(part.suffix.lower().rpartition(".")[2] in extensions for part in shape)
+    return any(part.suffix.lower().strip().rpartition(".")[2] in extensions for part in shape)
 
 
 def _hides_pair(suffix: str) -> bool:

@@ -38,7 +38,6 @@ class Truncated(TallyRule):
     code = "W001"
     severity = "error"
     tallies = ("tar.damaged-stream", "tar.truncated-data", "tar.no-padding", "tar.truncated-header", "tar.cut-stream")
-    repair_note = "keeps the complete members; a fresh copy of the shard is better"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if _after_end(shard) else "error"
@@ -64,9 +63,6 @@ class Truncated(TallyRule):
             silently = "" if shard.stop.kind == "error" else ": readers take it for the end, silently"
             return f"{detail} at the end of a member{silently}; {read}"
         return f"the file ends inside a header{place}: readers take it for the end, silently; {read}"
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        return None if shard.error or shard.is_distrusted else self.repair(shard.url)
 
 
 def _after_end(shard: ShardEvidence) -> bool:
@@ -95,7 +91,6 @@ class DamagedHeader(TallyRule):
     code = "W002"
     severity = "error"
     tallies = ("tar.bad-header",)
-    repair_note = "recovers the members on both sides of the damage"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         place = f" ({detail})" if detail else ""
@@ -130,7 +125,6 @@ class SecondArchive(TallyRule):
     code = "W003"
     severity = "error"
     tallies = ("tar.second-archive",)
-    repair_note = "writes the members of all archives into one"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"a second archive follows the end mark: {never_reached(shard) or 'readers never reach it'}"
@@ -157,13 +151,9 @@ class Compressed(TallyRule):
     """
 
     code = "W004"
-    repair_note = "writes plain tars"
 
     def seen(self, shard: ShardEvidence) -> Tally:
         return Tally(1, None, None, shard.compression) if shard.compression else Tally()
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        return None if shard.error or shard.is_distrusted else self.repair(shard.url)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "error" if _refusing(context, shard) else "warning"
@@ -266,7 +256,6 @@ class NoEndBlocks(TallyRule):
 
     code = "W018"
     tallies = ("tar.no-end-blocks",)
-    repair_note = "writes a proper end mark; compare with the source first"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         indexed = any(reader.keys_once for reader in context.readers)  # Energon does not index such shards
@@ -295,7 +284,6 @@ class TrailingBytes(TallyRule):
     code = "W019"
     requires = ("W003",)
     tallies = ("tar.trailing-data",)
-    repair_note = ""
     says = "bytes that are not a tar follow the end mark{where}: readers ignore them"
 
 

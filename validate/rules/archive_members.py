@@ -44,7 +44,6 @@ class Links(TallyRule):
 
     code = "W024"
     tallies = ("tar.link",)
-    repair_note = "replaces them with their targets, if these are in the shard"
     says = "{n:link} instead of files{first}: readers skip links"
 
 
@@ -106,7 +105,6 @@ class PaxOverhead(TallyRule):
 
     code = "W027"
     tallies = ("tar.pax-overhead",)
-    repair_note = "writes plain USTAR headers"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
         return "warning" if _wasted(shard) >= 0.05 else "info"

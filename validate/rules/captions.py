@@ -10,9 +10,8 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, Rule, keep, repair
-from .kit.families import LossRule, QualityRule
-from .kit.shape_edits import caption_edits
+from .kit.base import Context, Rule, keep
+from .kit.families import LossRule, QualityRule, flag
 from .kit.shapes import fields_in, folded
 
 
@@ -35,7 +34,6 @@ class NoJsonCaption(LossRule):
     code = "F108"
     requires = ("F107",)
     statuses = (NO_CAPTION,)
-    drops_bad = True
 
     def seen(self, shard: ShardEvidence) -> Tally:
         tally = Tally()
@@ -75,7 +73,6 @@ class CaptionNotUtf8(LossRule):
     code = "F109"
     tallies = ("text.not-utf8",)
     statuses = (NOT_UTF8,)
-    drops_bad = True
     says = '{n:caption is|captions are} not UTF-8 (if they are Windows text, the stage CleanText(fallback="cp1252") decodes them)'
 
 
@@ -98,7 +95,6 @@ class EmptyCaption(LossRule):
     tallies = ("text.empty", "text.blank")
     statuses = (EMPTY, BLANK)
     kinds = ("text", "opaque")
-    drops_bad = True
     says = "{n:caption is|captions are} empty"
 
 
@@ -176,8 +172,8 @@ class FilenameCaption(QualityRule):
     tallies = ("text.filename",)
     says = "{n} {verb:looks like a file name|look like file names}{where}: a name says nothing about the picture"
 
-    def repair(self, *urls: str) -> Repair | None:
-        return keep(urls, "not is_filename_like", "leaves these samples out")
+    def fix_of_set(self, context: Context) -> Repair | None:
+        return keep(context.targets(), "not is_filename_like", "leaves these samples out")
 
 
 class Mojibake(QualityRule):
@@ -295,8 +291,6 @@ class JsonAsText(Rule):
 
 
 def _fix(context: Context) -> Repair | None:
-    named, edits = caption_name(context.evidence.shards), caption_edits(context.evidence.shards)
-    if named is None or edits is None:
-        return None
-    note = f"or train with --json-text-key {escape(named[0], 60)}" if named[1].plain == named[1].strings else ""
-    return repair(context.targets(), *edits.options(), note=note)
+    named = caption_name(context.evidence.shards)
+    is_plain = named is not None and named[1].plain == named[1].strings
+    return flag("--json-text-key", named[0]) if named is not None and is_plain else None

@@ -1,8 +1,6 @@
 """Fields whose contents readers cannot use."""
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from wdsflow.readers.base import BAD_MARK, KEY, URL
 from wdsflow.scan.content.other import kind_of
@@ -26,9 +24,8 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from ..finding import Finding, Repair
-from .kit.base import Context, TallyRule, as_bytes, first_seen, is_option, parts_seen, repair
+from .kit.base import Context, TallyRule, first_seen, parts_seen
 from .kit.families import LossRule
-from .kit.shapes import RuleLoss
 
 
 class BadJson(LossRule):
@@ -53,20 +50,11 @@ class BadJson(LossRule):
     tallies = ("json.bad", "json.deep", "json.not-object")
     statuses = (BAD, EMPTY)
     kinds = ("json",)
-    drops_bad = True
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         words = {"json.bad": "not parsing", "json.deep": "nested too deep", "json.not-object": "not an object"}
         reasons = [f"{text}: {shard.tally(name).count:,}" for name, text in words.items() if shard.tally(name).count]
         return f"{how_many(count, 'json field')} of no use ({', '.join(reasons)})"
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Drop samples if few have the fault; if most have it, keep them and rename the field."""
-        bad: Counter[str] = Counter()
-        for item in shard.runs.counted():
-            bad.update({part.suffix.lower(): item.count for part in item.shape if self.fixed_part(part) != part})
-        name, count = max(bad.items(), key=lambda pair: pair[1], default=("", 0))
-        return (as_bytes([shard.url], name) if count * 2 > shard.samples else None) or self.repair(shard.url)
 
 
 class HugeField(TallyRule):
@@ -110,12 +98,6 @@ class GzippedField(TallyRule):
         """Count by shape: the field's name is known at every level."""
         return parts_seen(shard, lambda part: part.suffix.lower().endswith(".gz"))
 
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        name = tally.detail.lower()
-        if not is_option(name) or name == "gz":
-            return None
-        return repair([shard.url], "--rename", f"{name}={name.removesuffix('.gz')}", note="unpacks the fields")
-
 
 class BadField(LossRule):
     """A field other than image and caption does not decode.
@@ -147,20 +129,6 @@ class BadField(LossRule):
         tally = parts_seen(shard, lambda part: part.status in self.statuses and kind_of(part.suffix) in self.kinds)
         return tally if tally.count else super().seen(shard)
 
-    def with_losses(
-        self, context: Context, shard: ShardEvidence, tally: Tally, losses: dict[str, RuleLoss], over: set[str]
-    ) -> Finding:
-        found = super().with_losses(context, shard, tally, losses, over)
-        labels = [each.paired_fields() for each in context.readers if each.pairs_with == "label"]
-        # No repair for a field that a reader needs.
-        return replace(found, repair=None) if any(tally.detail.lower() in each for each in labels) else found
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        name = tally.detail.lower()
-        if is_option(name) and name.endswith(".gz"):  # a repair would unpack it
-            return repair([shard.url], "--drop-field", name, safe=False, note="leaves the field out")
-        return as_bytes([shard.url], name)
-
 
 class MarkedBad(LossRule):
     """Samples are marked as bad.
@@ -186,10 +154,6 @@ class MarkedBad(LossRule):
 
     def fixed_part(self, part: Part) -> Part:
         return part._replace(status=EMPTY) if _is_mark(part) else part
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        note = "takes the marks off"
-        return repair([shard.url], "--drop-field", tally.detail.lower(), safe=False, note=note)
 
 
 def _is_mark(part: Part) -> bool:
@@ -221,14 +185,6 @@ class ReplacedKey(LossRule):
 
     def fixed_part(self, part: Part) -> Part:
         return part._replace(suffix=_renamed(part.suffix)) if _is_set_by_webdataset(part) else part
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        del tally
-        words: list[str] = []
-        for name in (KEY, URL):
-            if name in shard.fields:
-                words += ["--rename", f"{name}={_renamed(name)}"]
-        return repair([shard.url], *words, note="gives these fields other names")
 
 
 def _is_set_by_webdataset(part: Part) -> bool:
@@ -299,7 +255,7 @@ class TypesDiffer(TallyRule):
         if columns is not None and columns.error:
             text = f"the first samples give the column {escape(columns.field, 40)} no type"
             text += f" ({escape(columns.error, 120)})"
-            yield self._of_column(context, text, typing, shards[0], None, columns.field)
+            yield self._of_column(context, text, typing, shards[0], None)
         for name, readers in (("column.misfit", typing), ("column.unwritable", writing if typing else [])):
             for shard in shards if readers else ():
                 if (tally := shard.tally(name)).count:
@@ -309,10 +265,10 @@ class TypesDiffer(TallyRule):
                     else:
                         text = f"{how_many(tally.count, 'value')} cannot be written to a table"
                     text += f" (first: {escape(field, 40)}, {escape(error, 120)})"
-                    yield self._of_column(context, text, readers, shard, tally, field)
+                    yield self._of_column(context, text, readers, shard, tally)
 
     def _of_column(
-        self, context: Context, text: str, readers: list[str], shard: ShardEvidence, tally: Tally | None, field: str
+        self, context: Context, text: str, readers: list[str], shard: ShardEvidence, tally: Tally | None
     ) -> Finding:
-        fix, count = as_bytes(context.targets(), field.lower()), tally.count if tally else 0
-        return self.found(f"{text}; {context.ending(readers)}", readers, shard, tally, count=count, fix=fix)
+        count = tally.count if tally else 0
+        return self.found(f"{text}; {context.ending(readers)}", readers, shard, tally, count=count)

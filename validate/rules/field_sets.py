@@ -3,14 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
+from wdsflow.scan.evidence import Part, Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
-from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, is_option, repair
+from ..finding import Finding, Severity
+from .kit.base import Context, Rule, TallyRule
 from .kit.families import QualityRule
 from .kit.shapes import fields_in, loss, wanted
 
@@ -224,13 +223,6 @@ class UnsafeField(TallyRule):
     tallies = ("field.unsafe",)
     counts_samples = True
     says = "{n:field is|fields are} pickled{first}: decoding runs its author's code"
-
-    def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        names = sorted(name for name in shard.fields if kind_of(name) in ("pickle", "torch"))
-        options = [word for name in names or [tally.detail.lower()] for word in ("--drop-field", name)]
-        if not all(is_option(name) for name in options[1::2]):
-            return None
-        return repair([shard.url], *options, safe=False, note="leaves the pickled fields out")
 
 
 class TwoImages(Rule):

@@ -10,7 +10,7 @@ from wdsflow.scan.runs import is_junk_run
 from wdsflow.text.shell import escape
 
 from ..finding import Finding, Severity
-from .kit.base import Context, Rule, TallyRule, leave_out
+from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
 from .kit.shapes import RuleLoss, fields_in, folded
 
@@ -65,8 +65,7 @@ class Mispaired(Rule):
                 can = "take members of one for the other, and lose a sample"
             message = f"{what}: {context.titles(found)} can {can}"
             severity: Severity = "error" if mispaired or many else "warning"
-            fix = leave_out(context.targets()) if mispaired else None
-            yield self.found(message, found, shard, tail, severity=severity, fix=fix)
+            yield self.found(message, found, shard, tail, severity=severity)
 
 
 def _meeting(context: Context, reader: Reader, index: int, others: list[int]) -> tuple[ShardEvidence, bool] | None:
@@ -112,7 +111,6 @@ class SplitFolders(TallyRule):
 
     code = "W029"
     severity = "error"
-    repair_note = "joins the folders"
     counts_samples = True
     says = "{n:sample has|samples have} fields under different folders{first}: the folder is part of the key, so they never pair"
 
@@ -150,7 +148,6 @@ class MixedPrefix(LossRule):
     code = "W030"
     tallies = ("name.mixed-prefix",)
     counts_samples = False
-    repair_note = "removes the prefix"
     says = "{n:name differs|names differ} from the others in the prefix ./: a key with it is another key"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:

@@ -162,7 +162,8 @@ class NotImageText(Rule):
 
     def check(self, context: Context) -> Iterator[Finding]:
         layout, samples = layout_of(context.evidence.shards), context.evidence.samples
-        usable = {verdict.reader for verdict in context.verdicts if verdict.usable}
+        # A reader that gets more samples takes all images of a key, one after the other.
+        usable = {verdict.reader for verdict in context.verdicts if 0 < verdict.usable <= samples}
         readers = [each.name for each in context.readers if each.name in usable and each.name.startswith(_PAIRS)]
         if readers and not layout.is_image_text:
             verb = "uses" if len(readers) == 1 else "use"

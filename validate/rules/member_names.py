@@ -52,7 +52,6 @@ class AppleDouble(TallyRule):
     code = "W012"
     severity = "error"
     tallies = ("name.appledouble",)
-    repair_note = "leaves out macOS twins and dot-files"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         effect = "each splits the sample around it" if _splits(shard) else "they split no sample here"
@@ -98,7 +97,6 @@ class UpperCase(LossRule):
     code = "W013"
     tallies = ("name.upper",)
     counts_samples = False
-    repair_note = "writes field names in lower case"
     says = (
         "{n:field name} with upper-case letters{first}: a field of another name for Hugging Face datasets and Ray Data"
     )
@@ -128,7 +126,6 @@ class UnsafePath(TallyRule):
 
     code = "W014"
     tallies = ("name.absolute", "name.parent")
-    repair_note = "makes paths relative"
     says = "{n} {verb:name is an absolute path or has|names are absolute paths or have} a .. component{first}: unsafe to unpack"
 
 
@@ -149,7 +146,6 @@ class NameNotUtf8(TallyRule):
 
     code = "W016"
     tallies = ("name.not-utf8", "name.junk-not-utf8")
-    repair_note = "replaces bytes that are not UTF-8"
     says = "{n:name is|names are} not UTF-8{first}: writing such a key fails"
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
@@ -174,7 +170,6 @@ class MacosxFolder(TallyRule):
 
     code = "W022"
     tallies = ("name.macosx",)
-    repair_note = "leaves the folder out"
     says = "{n:member is|members are} under __MACOSX{first}: readers make separate samples of them"
 
 
@@ -215,7 +210,6 @@ class ControlInName(TallyRule):
 
     code = "W028"
     tallies = ("name.control",)
-    repair_note = "replaces control characters"
     says = "{n:name has|names have} control characters{first}: unsafe in lists and terminals"
 
 

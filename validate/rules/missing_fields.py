@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from wdsflow.readers.base import Reader
-from wdsflow.readers.installed_versions import release
 from wdsflow.scan.layouts import layout_of
 from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
 from wdsflow.shards.shard_names import IMAGE_FIELDS
@@ -13,9 +12,9 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed
 
 from ..finding import Finding, Repair
-from .kit.base import Context, Rule, is_option, repair
-from .kit.shape_edits import caption_edits, empty_fields
-from .kit.shapes import Lack, Role, Wants, crashes, lacks, wanted, wants
+from .kit.base import Context, Rule, is_option
+from .kit.shape_edits import empty_fields
+from .kit.shapes import Lack, Role, Wants, crashes, lacks, wants
 
 
 class MissingEverywhere(Rule):
@@ -107,16 +106,16 @@ def _instead(
     reader = next(reader for reader in context.readers if reader.name == readers[0])
     if alias := next((name for name in have if reader.aliases.get(name) in names), None):
         new = reader.aliases[alias]
-        return f"; {alias} may hold what it wants in {new}", repair(context.targets(), "--rename", f"{alias}={new}")
+        return f"; {alias} may hold what it wants in {new}", None
     if role == "caption" and "txt" not in names and reader.pairs_with == "label":
         json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
         return json, None
     if there := [name for name in have if name in _USUAL[role] and name not in names]:  # only the command is unusual
-        return _rename(context, role, there[0], names, readers)
+        return _rename(role, there[0], names)
     if role == "caption" and {"json", "jsn"} & set(have):
-        found = _json_caption(context, names, readers)
-        if found is not None:
-            return found
+        found = _json_caption(context)
+        if found:
+            return found, None
         if context.evidence.level == "names" and not {"text", "caption", "captions"} & set(have):
             return "; --level headers finds the json field that holds captions", None
     known = [name for name in (CAPTIONS if role == "caption" else IMAGES) if name not in ("json", "jsn")]
@@ -125,48 +124,30 @@ def _instead(
     lasts = {name: name.removesuffix(".gz").rpartition(".")[2] for name in usable}
     fit = [name for name in usable if lasts[name] in known]
     best = min(fit, key=lambda name: known.index(lasts[name]), default="")
-    return _rename(context, role, best, names, readers) if best else ("", None)
+    return _rename(role, best, names) if best else ("", None)
 
 
-def _json_caption(context: Context, names: tuple[str, ...], readers: list[str]) -> tuple[str, Repair | None] | None:
+def _json_caption(context: Context) -> str:
     best = caption_name(context.evidence.shards)
     if best is None:
-        return None
+        return ""
     name, entry = best
-    edits = caption_edits(context.evidence.shards)
     samples = context.evidence.samples
-    note = _open_clip_4(context, readers, f"--json-text-key {name}") if entry.plain == entry.strings else ""
-    return (
-        f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}',
-        repair(context.targets(), *edits.options(), note=note) if edits is not None and "txt" in names else None,
-    )
+    return f'; the json field "{escape(name, 60)}" holds a caption in {entry.strings:,} of {samples:,}'
 
 
-def _rename(
-    context: Context, role: Role, name: str, names: tuple[str, ...], readers: list[str]
-) -> tuple[str, Repair | None]:
-    """Return a remark and a repair that renames the field ``name`` to one of ``names``, or corrects the command."""
-    shown, usual = escape(name, 40), _USUAL[role]
-    new = next((each for each in (*usual, *names) if each in names and each not in ("json", "jsn")), "")
+def _rename(role: Role, name: str, names: tuple[str, ...]) -> tuple[str, Repair | None]:
+    """Return a remark on the field ``name``, and a flag that corrects the command."""
+    shown = escape(name, 40)
     key = f"--{'text' if role == 'caption' else 'image'}-key"
     if name.removesuffix(".gz").rpartition(".")[2] in ("cls", "label", "class"):
         return f"; {shown} may hold a class label, not a caption", None
     if name.endswith(".gz"):
-        unpacked = repair(context.targets(), "--rename", f"{name}={new}", note="unpacks the fields") if new else None
-        return f"; {shown} is compressed: readers keep .gz in the field name", unpacked
+        return f"; {shown} is compressed: readers keep .gz in the field name", None
     hint = f"; {shown} may hold the {role}"
-    if name in usual and name not in names:
+    if name in _USUAL[role] and name not in names:
         return hint, Repair("", note=f"{shown} may hold the {role}", flags=(key, name))
-    note = _open_clip_4(context, readers, f"{key} {shown}")
-    if name == new:  # upper case: every repair writes lower case
-        return hint, repair(context.targets(), note=note)
-    return hint, repair(context.targets(), "--rename", f"{name}={new}", note=note) if new else None
-
-
-def _open_clip_4(context: Context, readers: list[str], flag: str) -> str:
-    """Return the flag as advice if OpenCLIP 4 is one of the readers, or installed; otherwise ""."""
-    has_4 = "open-clip-4" in readers or release(context.environment.get("open_clip_torch", "")) >= (4,)
-    return f"or train with {flag} (OpenCLIP 4)" if has_4 else ""
+    return hint, None
 
 
 _HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
@@ -202,12 +183,7 @@ class PartialLoss(Rule):
                 count=lack.count,
                 of=lack.shard.samples,
                 severity="error" if ending or any(totals[name] > limit for name in names) else "warning",
-                fix=self.fix(context, lack),
             )
-
-    def fix(self, context: Context, lack: Lack) -> Repair | None:
-        """Return the fix for the samples of a shard."""
-        return self.repair(lack.shard.url)
 
 
 def _ends(context: Context, reader: Reader, lack: Lack) -> bool:
@@ -250,7 +226,6 @@ class MissingInPart(PartialLoss):
     """
 
     code = "F102"
-    drops_bad = True
     instead = False
 
 
@@ -273,16 +248,3 @@ class OtherName(PartialLoss):
 
     code = "F103"
     instead = True
-
-    def fix(self, context: Context, lack: Lack) -> Repair | None:
-        url = lack.shard.url
-        new = lack.reader.aliases.get(lack.instead, "txt" if lack.roles[0] == "caption" else "jpg")
-        if new not in wanted(context, lack.reader, lack.roles[0]):
-            return None
-        if lack.instead in ("json", "jsn") and new == "txt":
-            edits = caption_edits([lack.shard])
-            return repair([url], *edits.options()) if edits is not None else None
-        if not is_option(lack.instead):
-            return None
-        note = "other readers than OpenCLIP may want jpg to be JPEG" if new == "jpg" else ""
-        return repair([url], "--rename", f"{lack.instead}={new}", note=note)

@@ -243,7 +243,7 @@ def fold(rule: Rule, findings: Sequence[Finding], context: Context) -> list[Find
         count=total,
         rate=None,
         readers=tuple(name for name in context.names() if name in affected),
-        repair=rule.repair(*context.targets()) if rest[0].repair else None,
+        repair=rule.fix_of_set(context),
         lost=total_lost(rest),
     )
     return [*kept, folded]

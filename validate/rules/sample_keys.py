@@ -12,8 +12,8 @@ from wdsflow.scan.runs import is_junk_run, merged
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from ..finding import Finding, Repair, Severity
-from .kit.base import Context, Rule, TallyRule, repair
+from ..finding import Finding, Severity
+from .kit.base import Context, Rule, TallyRule
 from .kit.families import LossRule
 from .kit.shapes import RuleLoss, crashes, fields_in, fold, folded, is_wild, undotted, valid
 
@@ -39,7 +39,6 @@ class Interleaved(TallyRule):
     severity = "error"
     requires = ("W012",)  # macOS twins between the members split them too
     tallies = ("key.again",)
-    repair_note = "regroups the members of each sample"
     counts_samples = True
     says = "{n:key comes|keys come} back after other keys{first}: readers split the samples"
 
@@ -78,9 +77,6 @@ class DuplicateMember(LossRule):
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         return f"{how_many(count, 'sample has', 'samples have')} a field name twice{_twice(shard)}"
-
-    def repair(self, *urls: str) -> Repair:
-        return repair(urls, safe=False, note="keeps the first member of each name")
 
 
 def _single(shape: Shape) -> Shape:
@@ -203,10 +199,9 @@ class SplitSample(Rule):
             if one and not fields_in(tail.shape) & fields_in(head.shape):
                 found.append((shard, following, tail))
         severity: Severity = "error" if len(found) > context.max_loss * context.evidence.samples else "warning"
-        fix = repair(context.targets(), note="over all shards at once, to join the two parts")
         for shard, following, tail in found:
             message = f"its last sample continues in {_name(following.url)}: readers shuffle shards, so the two parts do not meet"
-            yield self.found(message, context.names(), shard, tail, severity=severity, fix=fix)
+            yield self.found(message, context.names(), shard, tail, severity=severity)
 
 
 def _cut_off(shard: ShardEvidence, run: Run) -> set[str]:
@@ -236,7 +231,6 @@ class DottedKey(LossRule):
     code = "W010"
     requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
     tallies = ("name.dotted",)
-    repair_note = "replaces dots inside keys with underscores"
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
         """Count each run, and the samples that were merged into it."""

@@ -66,8 +66,8 @@ class RepairPlan:
         if self.encoding:
             steps.append(Step(("--caption-encoding", self.encoding), f"decode captions from {self.encoding}"))
         if self.caption is not None:
-            names = " or ".join(self.caption.names)
-            steps.append(Step(("--caption", self.caption.spelled), f"write txt from {names} in {self.caption.member}"))
+            place = self.caption.spelled
+            steps.append(Step(("--caption", place), f"write txt from {place}"))
         for old, new in self.rename_bad:
             does = f"rename {old} to {new} where it does not decode"
             steps.append(Step(("--rename-bad", f"{old}={new}"), does))

@@ -12,8 +12,9 @@ from tests.validate.rules.build import pairs, samples, tar
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence, ScanOptions
+from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.validate.advice.advice import advise
-from wdsflow.validate.advice.promises import Trial
+from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.finding import Advice, promises
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
@@ -119,30 +120,39 @@ def test_no_repair_renames_a_field_to_the_name_that_it_has_in_a_part_of_the_samp
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "fix", "left"),
+    ("name", "fixes", "after"),
     [
-        (
-            "captions in json, and some samples without an image",
-            "F102",
-            " --caption json:description --drop-bad",
-            "20 of 23",
-        ),
-        ("empty captions beside some that are no text", "F109", " --drop-bad", "14 of 26"),
-        ("empty captions", "F112", " --drop-bad", "14 of 22"),
+        ("captions in json, and some samples without an image", ["--caption json:description"], ["20 of 23"]),
+        ("some samples without a caption", [], []),
+        ("captions in some json, others in txt", ["--caption json:description"], ["14 of 16"]),
+        ("json and a field that drops samples", ["--caption json:description --rename-bad id=id_raw"], ["8 of 8"]),
     ],
 )
-def test_a_repair_that_leaves_samples_out_says_how_many_are_left_and_keeps_captions_in_json(
-    tmp_path, monkeypatch, name, code, fix, left
-):
+def test_one_command_has_all_that_loses_nothing(tmp_path, monkeypatch, name, fixes, after):
     monkeypatch.chdir(tmp_path)
     write(tmp_path, SETS[name])
-    (finding,) = (
-        each for each in check("s/*.tar", ["open-clip-3.3"], level="full", jobs=1).findings if each.code == code
+    advice = [each for each in check("s/*.tar", ["open-clip-3.3"], level="full", jobs=1).advice if each.command]
+    assert [each.command for each in advice] == [f"wdsflow repair 's/*.tar' -o repaired {fix}" for fix in fixes]
+    assert [f"{each.usable} of {each.samples}" for each in advice] == after
+
+
+def test_what_leaves_samples_out_is_a_second_command_with_its_price(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SETS["captions in some of the json"])
+    losing = next(each for each in check("s/*.tar", ["webdataset-1"], level="full", jobs=1).advice if not each.safe)
+    assert losing.command.endswith(" --caption json:description --drop-bad")
+    assert losing.does.endswith("leave out samples that do not train, 7 in all")
+    assert not losing.safe
+    assert (losing.usable, losing.samples) == (20, 27)
+
+
+def test_where_no_repair_helps_the_reason_and_what_to_do_at_the_source_are_named(tmp_path):
+    write(tmp_path, SETS["some samples without a caption"])
+    (advice,) = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice
+    assert advice.text == (
+        "no repair brings OpenCLIP 3.3.0 more samples (2 of 16 samples: no caption field; they have jpg): "
+        "write captions for them, or join them from a table: wdsflow graft --help"
     )
-    assert finding.repair is not None
-    assert finding.repair.command.startswith("wdsflow repair")
-    assert finding.repair.command.endswith(fix)
-    assert f": {left} samples would reach a batch in OpenCLIP 3.3.0 (now " in finding.repair.note
 
 
 def test_sound_shards_need_no_advice(tmp_path):
@@ -150,8 +160,7 @@ def test_sound_shards_need_no_advice(tmp_path):
     assert check(tmp_path / "s", ["open-clip-3.3"], jobs=1).advice == []
 
 
-def test_what_a_repair_would_bring_is_not_told_where_it_is_not_known(tmp_path):
-    """A shard that can be read from front to back only, and whose members lie apart."""
+def test_a_packed_shard_is_unpacked_to_know_what_a_repair_brings(tmp_path):
     import gzip
 
     write(tmp_path, SETS["interleaved"])
@@ -159,11 +168,20 @@ def test_what_a_repair_would_bring_is_not_told_where_it_is_not_known(tmp_path):
     Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     (advice,) = check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice
-    assert advice.text == "regroup the members of each sample and write plain tars"
-    (tmp_path / "s" / "1.tar").write_bytes(tar(SETS["captions in json"][0]))
-    both = [each.text for each in check(tmp_path / "s", ["open-clip-3.3"], level="full", jobs=1).advice]
-    assert both[0] == "write a txt next to each image"
-    assert "regroup the members of each sample and write plain tars" in both
+    assert advice.text == (
+        "regroup the members of each sample and write plain tars: "
+        "10 of 10 samples would reach a batch in OpenCLIP 3.3.0 (now 0)"
+    )
+
+
+def test_no_repair_is_advised_for_packed_shards_that_train(tmp_path):
+    import gzip
+
+    write(tmp_path, [pairs(9)])
+    path = tmp_path / "s" / "0.tar"
+    Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert check(tmp_path / "s", ["open-clip-3.3"], jobs=1).advice == []
 
 
 def training(usable, **changes):
@@ -174,7 +192,7 @@ def training(usable, **changes):
     reader = READERS["open-clip-3.3"](command.options("open-clip-3.3"))
     found = (forecast(evidence, reader, command),)
     context = Context(evidence, [reader], [judge(evidence, reader)], arguments=command, forecasts=found)
-    return advise(context, lambda: Trial(context, ScanOptions("full"), lambda *_, **__: []))
+    return advise(context, RepairForecast(evidence, [reader], ScanOptions("full"), scan_shards))
 
 
 def test_settings_that_keep_workers_from_starving_are_advised():

@@ -3,12 +3,8 @@
 import pytest
 
 from tests.readers.shapes import shape
-from tests.validate.rules.build import context_of
-from wdsflow.readers import Options
-from wdsflow.scan.evidence import FieldCount, JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
+from wdsflow.scan.evidence import JsonKey, Run, Runs, Shape, ShapeCount, ShardEvidence
 from wdsflow.shards.source.base import named
-from wdsflow.validate.advice.promises import keep_most
-from wdsflow.validate.finding import Finding, Repair
 from wdsflow.validate.rules.kit.shape_edits import (
     ShapeEdits,
     as_caption,
@@ -17,11 +13,7 @@ from wdsflow.validate.rules.kit.shape_edits import (
     is_bad,
     is_known,
     is_plain,
-    is_uniform,
-    keeps_first,
-    together,
     with_caption,
-    without_one,
 )
 
 GOOD, BAD = shape("jpg txt"), shape("jpg")
@@ -41,35 +33,6 @@ def listed(*runs: tuple[str, int], tail: str | None = None) -> ShardEvidence:
 
 def without_bad(found: Shape, told: bool) -> Shape | None:
     return None if found == BAD else found
-
-
-@pytest.mark.parametrize(
-    ("shard", "most", "kept"),
-    [
-        (listed(("jpg txt", 1)), 5, True),
-        (listed(("jpg", 1), ("jpg txt", 9)), 0, False),
-        (listed(("jpg txt", 1), ("jpg txt png", 3), ("jpg", 9)), 4, True),  # four come before it
-        (listed(("jpg txt", 1), ("jpg txt png", 3), ("jpg", 9)), 5, False),
-        (listed(("jpg txt", 1), ("txt", 1), ("jpg", 9)), 2, True),
-        (listed(("jpg txt", 1), ("txt", 1), ("jpg", 9)), 3, False),
-        (listed(("jpg txt", 1), tail="jpg"), 2, False),
-        (listed(("jpg txt", 1), tail="jpg"), 1, True),
-    ],
-)
-def test_an_edit_keeps_the_first_samples_or_not(shard: ShardEvidence, most: int, kept: bool) -> None:
-    assert keeps_first(shard, without_bad, "", most) is kept
-
-
-def test_an_edit_that_needs_a_caption_keeps_the_first_samples_if_all_of_their_shape_have_one() -> None:
-    def needs(found: Shape, told: bool) -> Shape | None:
-        return found if told else None
-
-    shard = listed(("jpg json", 1), ("jpg json", 3))
-    shard.json_keys["c"] = JsonKey(4, 4, shapes={shape("jpg json"): 4})
-    assert keeps_first(shard, needs, "c", 5) is True
-    assert keeps_first(shard, needs, "other", 5) is False
-    shard.json_keys["c"].shapes[shape("jpg json")] = 3
-    assert keeps_first(shard, needs, "c", 5) is False
 
 
 @pytest.mark.parametrize(
@@ -98,7 +61,6 @@ def test_what_is_left_out_as_bad(members: str, bad: bool) -> None:
         (ShapeEdits(rename=(("gif", "jpg"),)), "gif txt", False, "jpg txt"),
         (ShapeEdits(rename=(("gif", "jpg"),)), "gif jpg", False, "gif jpg"),
         (ShapeEdits(rename=(("x", "txt"),)), "jpg x:-", False, "jpg txt:?"),
-        (ShapeEdits(rename=(("x", "txt"),), judged=frozenset({"x"})), "jpg x:-", False, "jpg txt:-"),
         (ShapeEdits(rename=(("cls", "raw"),)), "jpg cls:bad", False, "jpg raw:-"),
         (ShapeEdits(rename=(("caption", "text"),)), "caption:-", False, "text:?"),
         (ShapeEdits(rename=(("text", "txt"),)), "text:empty", False, "txt:empty"),
@@ -108,26 +70,6 @@ def test_what_is_left_out_as_bad(members: str, bad: bool) -> None:
 )
 def test_an_edit_of_one_sample(edits: ShapeEdits, members: str, told: bool, after: str | None) -> None:
     assert edits(shape(members), told) == (None if after is None else shape(after))
-
-
-def test_edits_are_joined_and_taken_apart() -> None:
-    ideas = [
-        ShapeEdits(rename=(("a", "b"),), judged=frozenset("a")),
-        ShapeEdits("c", drop=("x",)),
-        ShapeEdits("d", (("a", "z"), ("e", "f")), ("y",), judged=frozenset("e")),
-    ]
-    whole = together(ideas)
-    assert whole == ShapeEdits("c", (("a", "b"), ("e", "f")), ("x", "y"), judged=frozenset("ae"))
-    words = "--rename a=b --rename e=f --caption json:c --drop-field x --drop-field y"
-    assert " ".join(whole.options()) == words
-    assert ShapeEdits(drop_bad=True).options() == ("--drop-bad",)
-    assert [" ".join(each.options()) for each in without_one(whole)] == [
-        "--rename a=b --rename e=f --drop-field x --drop-field y",
-        "--rename e=f --caption json:c --drop-field x --drop-field y",
-        "--rename a=b --caption json:c --drop-field x --drop-field y",
-        "--rename a=b --rename e=f --caption json:c --drop-field y",
-        "--rename a=b --rename e=f --caption json:c --drop-field x",
-    ]
 
 
 def test_a_shard_after_an_edit_has_its_other_samples_at_their_places() -> None:
@@ -156,54 +98,21 @@ def test_captions_are_taken_only_where_they_are() -> None:
 def test_what_is_known_of_shapes() -> None:
     assert [is_known([listed((members, 1))]) for members in ("jpg txt", "jpg:? txt")] == [True, False]
     assert [is_plain([listed((members, 1))]) for members in ("jpg txt", "JPG txt", "txt txt")] == [True, False, False]
-    assert is_uniform([listed(("jpg txt", 1), tail="txt jpg")])
-    assert not is_uniform([listed(("jpg txt", 1), tail="jpg")])
-    assert is_uniform([])
 
 
 @pytest.mark.parametrize(
-    ("name", "fields", "options"),
+    ("name", "fields", "edits"),
     [
-        ("caption", "json", "--caption json:caption"),
-        ("caption", "jsn", "--rename jsn=json --caption json:caption"),
+        ("caption", "json", ShapeEdits("caption")),
+        ("caption", "jsn", ShapeEdits("caption", (("jsn", "json"),))),
         ("a;b", "json", None),
         (" a", "json", None),
     ],
 )
 def test_captions_in_json_make_a_repair_if_their_name_fits_into_an_option(
-    name: str, fields: str, options: str | None
+    name: str, fields: str, edits: ShapeEdits | None
 ) -> None:
     shard = listed((f"jpg {fields}", 1))
     shard.fields[fields] = shard.fields.get(fields)  # type: ignore[assignment]
     shard.json_keys[name] = JsonKey(9, 9, 9, "a brown dog in the snow", plain=9, varied=True)
-    found = caption_edits([shard])
-    assert (None if found is None else " ".join(found.options())) == options
-
-
-@pytest.mark.parametrize(
-    ("readers", "options", "fields", "repair"),
-    [
-        (["open-clip-3.3"], {}, "jpg txt", "--drop-bad"),
-        (["open-clip-4"], {"json_text_key": "c"}, "jpg json", "--caption json:c --drop-bad"),
-        (["open-clip-4"], {"json_text_key": "c"}, "jpg jsn json", "--caption json:c --drop-bad"),
-        (["open-clip-3.3", "open-clip-4"], {"json_text_key": "c"}, "jpg txt json", "--caption json:c --drop-bad"),
-        (["open-clip-4"], {"text_key": "caption;txt"}, "jpg txt", "--drop-bad"),
-        (["open-clip-4"], {"text_key": "caption"}, "jpg caption", None),
-        (["open-clip-4"], {"image_key": "gif"}, "gif txt", None),
-        (["open-clip-4", "timm"], {}, "jpg txt cls", None),
-        (["open-clip-3.3"], {}, "jpg", None),  # no sample would remain
-        (["open-clip-3.3", "timm"], {}, "jpg txt", None),
-    ],
-)
-def test_where_contents_were_not_read_samples_are_left_out_by_the_fields_of_the_readers(
-    readers: list[str], options: dict[str, str], fields: str, repair: str | None
-) -> None:
-    shard = listed((fields, 1), (fields, 5))
-    shard.samples, shard.fields = 6, dict.fromkeys(fields.split(), FieldCount(6))
-    context = context_of([shard], readers, options=Options(**options))  # type: ignore[arg-type]
-    bad = Finding("F102", "error", "m", repair=Repair("", False, options=("--drop-bad",), shards=("a.tar",)))
-    other = Finding("W001", "error", "m", repair=Repair("wdsflow repair a.tar"))
-    kept = keep_most([bad, other], context)
-    assert kept[1] is other
-    assert (None if kept[0].repair is None else " ".join(kept[0].repair.options)) == repair
-    assert keep_most([other], context) == [other]
+    assert caption_edits([shard]) == edits

@@ -9,7 +9,6 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
 from wdsflow.validate.advice.invocation import Invocation, settle
 from wdsflow.validate.finding import Advice, Finding, Repair
-from wdsflow.validate.rules.kit.base import repair
 from wdsflow.validate.rules.kit.families import flag
 
 
@@ -27,51 +26,22 @@ def fixes(findings, advice=(), asked=None):
     return [each.repair.command for each in done], [each.command for each in advised]
 
 
-def test_fixes_of_a_few_shards_become_one_command_and_of_many_that_of_all():
-    some = [finding("W001", repair([f"s/{number}.tar"]), f"s/{number}.tar") for number in range(9)]
-    assert set(fixes(some[:2])[0]) == {"wdsflow repair s/0.tar s/1.tar -o repaired"}
-    assert set(fixes(some)[0]) == {"wdsflow repair 's/{0..9}.tar' -o repaired"}
-    assert set(fixes(some, asked=Invocation(("@list.txt",)))[0]) == {"wdsflow repair @list.txt -o repaired"}
+def repair(*options: str) -> Advice:
+    return Advice(9, "repair", options=options)
+
+
+def test_a_repair_names_all_shards_as_the_user_did():
+    assert fixes([], [repair()])[1] == ["wdsflow repair 's/{0..9}.tar' -o repaired"]
+    assert fixes([], [repair()], Invocation(("@list.txt",)))[1] == ["wdsflow repair @list.txt -o repaired"]
 
 
 def test_each_command_writes_to_a_folder_of_its_own_that_is_not_there_yet(tmp_path):
     (tmp_path / "repaired").mkdir()
-    some = [
-        finding("W001", repair(["repaired/0.tar"])),
-        finding("W002", repair(["repaired/0.tar"])),
-        finding("F102", repair(["repaired/0.tar"], "--drop-bad", safe=False)),
+    assert fixes([], [repair("--caption", "json:a"), repair("--drop-bad"), repair("--drop-bad")])[1] == [
+        "wdsflow repair 's/{0..9}.tar' -o repaired-2 --caption json:a",
+        "wdsflow repair 's/{0..9}.tar' -o repaired-3 --drop-bad",
+        "wdsflow repair 's/{0..9}.tar' -o repaired-3 --drop-bad",
     ]
-    assert fixes(some, asked=Invocation(("repaired",)))[0] == [
-        "wdsflow repair repaired/0.tar -o repaired-2",
-        "wdsflow repair repaired/0.tar -o repaired-2",
-        "wdsflow repair repaired/0.tar -o repaired-3 --drop-bad",
-    ]
-
-
-def test_advice_that_does_what_a_fix_does_and_loses_no_more_is_its_command():
-    captions = Advice(9, "write a txt", options=("--caption", "json:a"))
-    dropping = Advice(9, "drop", options=("--caption", "json:a", "--drop-bad"), safe=False)
-    plain = finding("W001", repair(["s/0.tar"]))
-    unsafe = finding("F102", repair(["s/0.tar"], "--drop-bad", safe=False))
-    done, advised = fixes([plain, unsafe], [captions, dropping])
-    assert advised == [
-        "wdsflow repair 's/{0..9}.tar' -o repaired --caption json:a",
-        "wdsflow repair 's/{0..9}.tar' -o repaired-2 --caption json:a --drop-bad",
-    ]
-    assert done == advised
-    assert fixes([plain], [dropping])[0] == ["wdsflow repair s/0.tar -o repaired-2"]  # nothing of it may be lost
-
-
-def test_a_fix_after_which_readers_would_raise_becomes_the_advice_after_which_they_do_not():
-    """Only what does the same: other fixes stay as they are."""
-    dropping = Advice(9, "drop", options=("--caption", "json:a", "--drop-bad"), safe=False)
-    captions = finding("F101", repair(["s/0.tar"], "--caption", "json:a"))
-    plain = finding("W001", repair(["s/0.tar"]))
-    (first, second), (advised,) = settle([captions, plain], [dropping], Invocation(("s/{0..9}.tar",)))
-    assert first.repair is not None
-    assert second.repair is not None
-    assert (first.repair.command, first.repair.safe) == (advised.command, False)
-    assert (second.repair.command, second.repair.safe) == ("wdsflow repair s/0.tar -o repaired-2", True)
 
 
 def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
@@ -91,8 +61,8 @@ def test_another_flag_of_the_training_command_is_judged_by_the_same_command():
 
 def test_what_runs_commands_is_allowed_to_in_the_fix_too():
     asked = Invocation(("pipe:cat {0..9}.tar",), allow_pipe=True)
-    (command,), _ = fixes([finding("W001", repair(["pipe:cat 0.tar"]))], asked=asked)
-    assert shlex.split(command) == ["wdsflow", "repair", "pipe:cat 0.tar", "-o", "repaired", "--allow-pipe"]
+    _, (command,) = fixes([], [repair()], asked=asked)
+    assert shlex.split(command) == ["wdsflow", "repair", "pipe:cat {0..9}.tar", "-o", "repaired", "--allow-pipe"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.validate.rules.build import Case, jpeg, pairs, samples, tar
+from wdsflow import plan_repair
 
 
 def _twins(reader: str, *, between: bool) -> Case:
@@ -34,11 +35,10 @@ def test_twins_are_an_error_only_where_they_part_samples_or_end_the_reader(
     assert ("they split no sample here" in finding.message) is not between
 
 
-def test_json_that_is_bad_in_every_sample_is_put_out_of_the_way_and_costs_no_sample(tmp_path: Path):
+def test_json_that_is_bad_in_every_sample_is_renamed_and_costs_no_sample(tmp_path: Path):
     case = Case({"0.tar": tar(samples(6, jpg=jpeg(), txt=b"a dog", json=b""))})
     (finding,) = case.findings(tmp_path, "F107")
 
     assert finding.severity == "error"
-    assert finding.repair is not None
-    assert finding.repair.safe
-    assert finding.repair.command.endswith("-o repaired --rename json=json_raw")
+    plan = plan_repair(str(tmp_path / "0.tar"))
+    assert (plan.options(), plan.expected_samples) == (("--rename-bad", "json=json_raw"), 6)

@@ -134,9 +134,7 @@ class Rule(ABC):
     severity: ClassVar[Severity] = "warning"  # the usual severity; a finding may differ
     requires: ClassVar[tuple[str, ...]] = ()  # codes of rules whose findings explain those of this rule in a shard
 
-    repair_note: ClassVar[str | None] = None  # the effect of a repair without options; None: no repair
     of_set: ClassVar[bool] = False  # a finding is about all shards, and has the place of the first sample
-    drops_bad: ClassVar[bool] = False  # repairs with ``--drop-bad``, which leaves the samples out
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
@@ -168,11 +166,9 @@ class Rule(ABC):
             repair=fix,
         )
 
-    def repair(self, *urls: str) -> Repair | None:
-        """Return the fix for these shards, if there is one."""
-        if self.drops_bad:
-            return leave_out(urls)
-        return None if self.repair_note is None else repair(urls, note=self.repair_note)
+    def fix_of_set(self, context: Context) -> Repair | None:
+        """Return the fix for all shards, if there is one that is no repair of shards: the repair is planned as a whole."""
+        return None
 
     @classmethod
     def title(cls) -> str:
@@ -203,8 +199,8 @@ class TallyRule(Rule):
         return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Return the fix for one shard."""
-        return self.repair(shard.url)
+        """Return the fix for one shard, if there is one that is no repair of shards."""
+        return None
 
     def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
         """Return the names of the affected readers; by default all chosen readers."""
@@ -252,22 +248,7 @@ def first_seen(detail: str) -> str:
     return f" (first: {detail})" if detail else ""
 
 
-# The samples that --drop-bad drops, for any reader.
-BAD_SAMPLES = "samples whose image or caption is missing, empty or undecodable, or whose json does not parse"
-
 _FIELD = re.compile(r"[^/\s.,=][^/\s,=]*")
-
-
-def repair(urls: Sequence[str], *options: str, safe: bool = True, note: str = "") -> Repair:
-    """Return ``wdsflow repair URL... -o repaired OPTIONS`` as a repair; ``urls`` are shards, or the set as the user wrote it."""
-    words = ["wdsflow repair", *map(quote_path, urls), "-o repaired", *([command(options)] if options else [])]
-    return Repair(" ".join(words), safe, note, shards=tuple(urls), options=options)
-
-
-def leave_out(urls: Sequence[str], *options: str, number: str = "") -> Repair:
-    """Return the repair that leaves out unusable samples; ``number`` is a text on how many remain, if known."""
-    note = f"leaves out {BAD_SAMPLES}" + (f": {number}" if number else "")
-    return repair(urls, *options, "--drop-bad", safe=False, note=note)
 
 
 def keep(urls: Sequence[str], where: str, note: str) -> Repair:
@@ -279,12 +260,6 @@ def keep(urls: Sequence[str], where: str, note: str) -> Repair:
 def renamed(name: str) -> str:
     """Return a name under which readers do not decode a field; "" if an option cannot hold the old one."""
     return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
-
-
-def as_bytes(urls: Sequence[str], name: str) -> Repair | None:
-    """Return the repair that renames a field so that readers do not decode it; None if no option can hold its name."""
-    note = "readers leave it as bytes then"
-    return repair(urls, "--rename", f"{name}={renamed(name)}", note=note) if is_option(name) else None
 
 
 def is_option(name: str) -> bool:

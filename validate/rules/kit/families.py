@@ -74,7 +74,6 @@ class ImageLossRule(LossRule):
     """A rule for images that a decoder refuses."""
 
     kinds = ("image",)
-    drops_bad = True
 
 
 # The counted unit, by the first word of a tally, and the number of them in a shard.
@@ -115,7 +114,7 @@ class QualityRule(TallyRule):
             count=count,
             of=total,
             severity=self.severity if count / total >= self.common else "info",
-            fix=self.repair(*context.targets()),
+            fix=self.fix_of_set(context),
         )
 
 

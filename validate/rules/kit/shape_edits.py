@@ -1,4 +1,4 @@
-"""Changes of a repair to the fields of samples. Rules propose them, advice tries them."""
+"""Changes to the fields of samples, computed from their shapes."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -69,13 +69,12 @@ _REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})  # captions that a repair replac
 
 @dataclass(frozen=True)
 class ShapeEdits:
-    """Optional steps of ``wdsflow repair``, in addition to the basic ones."""
+    """Steps of a repair whose effect on a sample is known from its shape."""
 
     caption: str = ""  # name in json
     rename: tuple[tuple[str, str], ...] = ()
     drop: tuple[str, ...] = ()  # fields
     drop_bad: bool = False
-    judged: frozenset[str] = frozenset()  # fields whose contents were checked as those of their new name
 
     @staticmethod
     def of_plan(plan: RepairPlan) -> "ShapeEdits":
@@ -83,19 +82,12 @@ class ShapeEdits:
         caption = plan.caption.names[0] if plan.caption is not None else ""
         return ShapeEdits(caption, plan.rename, plan.drop_fields, plan.drop_bad)
 
-    def options(self) -> tuple[str, ...]:
-        """Return the command-line options."""
-        words = [word for old, new in self.rename for word in ("--rename", f"{old}={new}")]
-        words += ["--caption", f"json:{self.caption}"] if self.caption else []
-        words += [word for name in self.drop for word in ("--drop-field", name)]
-        return (*words, *(["--drop-bad"] if self.drop_bad else []))
-
     def __call__(self, shape: Shape, has_caption: bool) -> Shape | None:
         """Return the shape of a sample after a repair; its fields must have distinct names, in lower case."""
         parts = dict(zip((part.suffix for part in shape), shape, strict=True))
         for old, new in self.rename:
             if old in parts and new not in parts:
-                found = [self._renamed(part, new) if name == old else part for name, part in parts.items()]
+                found = [_renamed(part, new) if name == old else part for name, part in parts.items()]
                 parts = {part.suffix: part for part in found}
         replaces = CAPTION not in parts or parts[CAPTION].status in _REPLACED
         if self.caption and has_caption and "json" in parts and replaces:
@@ -104,34 +96,14 @@ class ShapeEdits:
         after = tuple(part for name, part in parts.items() if name not in self.drop)
         return None if not after or (self.drop_bad and is_bad(after)) else after
 
-    def _renamed(self, part: Part, new: str) -> Part:
-        """Return a part under another name, which may change how it is decoded."""
-        kind = kind_of(new)
-        if part.suffix in self.judged or kind == kind_of(part.suffix):
-            return part._replace(suffix=new)
-        return part._replace(suffix=new, status=OPAQUE if kind == "opaque" else UNKNOWN)
 
-
-def together(ideas: Sequence[ShapeEdits]) -> ShapeEdits:
-    """Return all edits as one; if two rename a field, the first wins."""
-    renames = {old: new for idea in reversed(ideas) for old, new in reversed(idea.rename)}
-    order = [old for idea in ideas for old, _ in idea.rename]
-    return ShapeEdits(
-        next((idea.caption for idea in ideas if idea.caption), ""),
-        tuple((old, renames[old]) for old in dict.fromkeys(order)),
-        tuple(name for idea in ideas for name in idea.drop),
-        judged=frozenset(name for idea in ideas for name in idea.judged),
-    )
-
-
-def without_one(edits: ShapeEdits) -> list[ShapeEdits]:
-    """Return a list of the edits, each time without one of them."""
-    rename, drop = edits.rename, edits.drop
-    return [
-        *([replace(edits, caption="")] if edits.caption else []),
-        *(replace(edits, rename=rename[:index] + rename[index + 1 :]) for index in range(len(rename))),
-        *(replace(edits, drop=drop[:index] + drop[index + 1 :]) for index in range(len(drop))),
-    ]
+def _renamed(part: Part, new: str) -> Part:
+    """Return a part under another name, which may change how it is decoded."""
+    kind = kind_of(new)
+    if kind == kind_of(part.suffix):
+        return part._replace(suffix=new)
+    # It is of another column, too.
+    return Part(new, OPAQUE if kind == "opaque" else UNKNOWN)
 
 
 def is_bad(shape: Shape) -> bool:
@@ -182,25 +154,9 @@ def is_plain(shards: Sequence[ShardEvidence]) -> bool:
     return all(len(set(each)) == len(each) and "".join(each).lower() == "".join(each) for each in names)
 
 
-def is_uniform(shards: Sequence[ShardEvidence]) -> bool:
-    """Return whether all samples have the same fields."""
-    return len({frozenset(part.suffix for part in shape) for shape in shapes_of(shards)}) <= 1
-
-
 def shapes_of(shards: Sequence[ShardEvidence]) -> set[Shape]:
     """Return the distinct shapes of samples."""
     return set().union(*(shard.runs.shapes() for shard in shards))
-
-
-def keeps_first(shard: ShardEvidence, edit: Edit, caption: str, most: int) -> bool:
-    """Return whether an edit keeps all of the first ``most`` samples of a shard, as far as is known."""
-    captioned = shard.json_keys[caption].shapes if caption in shard.json_keys else {}
-    items = list(shard.runs.counted())
-    total: Counter[Shape] = Counter()
-    for item in items:
-        total[item.shape] += item.count
-    early = {item.shape for index, item in enumerate(items) if not index or max(index, 1 + sum(item.before)) < most}
-    return all(edit(shape, captioned.get(shape, 0) == total[shape]) is not None for shape in early)
 
 
 def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:

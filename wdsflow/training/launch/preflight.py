@@ -29,9 +29,10 @@ from wdsflow.training.stalls.field_fixes import (
     wrong_names,
 )
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
-from wdsflow.validate.advice.promises import keep_most
+from wdsflow.validate.advice.repair_advice import advise_repair
+from wdsflow.validate.advice.repair_forecast import RepairForecast
 from wdsflow.validate.advice.training_advice import try_settings
-from wdsflow.validate.finding import Finding
+from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
 from wdsflow.validate.report.finding_groups import group, repair_step
@@ -226,10 +227,15 @@ def _result(
 ) -> Preflight:
     verdict = context.verdicts[0]
     asked = _Asked(context.urls, allow_pipe=options.allow_pipe, options=options)
-    findings, _ = settle(try_settings(keep_most(run_rules(context)[0], context), context), [], asked)
-    shown = Report(context.urls, context.evidence, context.verdicts, findings)
-    report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
+    findings = try_settings(run_rules(context)[0], context)
     fatal = _fatal(context, findings)
+    repairs: list[Advice] = []
+    if (fatal or options.dry_run) and verdict.usable < verdict.samples:
+        scan = ScanOptions("names", allow_pipe=options.allow_pipe)
+        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards))
+    findings, repairs = settle(findings, repairs, asked)
+    shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
+    report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
     peeked = _peek(context, options, captions, [finding.code for finding in fatal])
     wrong = wrong_names(captions, peeked) if peeked and not fatal else ""
     if wrong:
@@ -246,7 +252,7 @@ def _result(
     lines += _other_layout(context, peeked)
     if len(fatal) > _SHOWN:
         lines.append(f"and {len(fatal) - _SHOWN:,} more")
-    fixes = _fixes(context, options, findings, peeked)
+    fixes = _fixes(context, options, report, peeked)
     if not options.dry_run:
         fixes.append(f"full report: {command(options, '--dry-run')}")
         fixes.append(f"to train without this check: {command(options, '--no-preflight')}")
@@ -297,10 +303,8 @@ def _peek(context: Context, options: FeedOptions, captions: Captions, codes: Seq
     return scan_shards([shard.url for shard in few], ScanOptions("headers", allow_pipe=options.allow_pipe), jobs=1)
 
 
-def _fixes(
-    context: Context, options: FeedOptions, findings: Sequence[Finding], peeked: Sequence[ShardEvidence]
-) -> list[str]:
-    fatal = _fatal(context, findings)
+def _fixes(context: Context, options: FeedOptions, report: Report, peeked: Sequence[ShardEvidence]) -> list[str]:
+    fatal = _fatal(context, report.findings)
     names = sorted({name for shard in context.evidence.shards for name in shard.fields if not name.startswith("*.")})
     absent = wants(context)[0].absent if any(finding.code == "F101" for finding in fatal) else ()
     fixes: list[str] = []
@@ -313,18 +317,21 @@ def _fixes(
         fixes += image_fixes(options, names)
     if any(finding.code in {"P302", "P303"} for finding in fatal):
         fixes += _shared(context, options)
-    fixes += _repairs(options, findings, known=bool(fixes))
+    fixes += _repairs(options, report, known=bool(fixes))
     if not fixes and not context.verdicts[0].usable:
         fixes.append(f"see what a sample holds: {inspect(context.evidence.shards[0].url)}")
     return list(dict.fromkeys(fixes))
 
 
-def _repairs(options: FeedOptions, findings: Sequence[Finding], *, known: bool) -> Iterator[str]:
-    """Yield the repairs of all errors, those of the refusal first, as a report lists them.
+def _repairs(options: FeedOptions, report: Report, *, known: bool) -> Iterator[str]:
+    """Yield the planned repair, and the fixes of all errors, those of the refusal first, as a report lists them.
 
-    ``known``: another place of the missing field is known, so that F101 needs no repair.
+    ``known``: another place of the missing field is known, so that no field needs another name.
     """
-    errors = [each for each in findings if each.severity == "error" and not (known and each.code == "F101")]
+    for advice in report.advice:
+        if advice.command and not (known and "--rename" in (advice.options or ())):
+            yield f"{advice_text([advice])}: {advice.command}"
+    errors = [each for each in report.errors if not (known and each.code == "F101")]
     for repair, codes in sorted(fixes_of(errors), key=lambda each: not _STARVES & set(each[1])):
         if repair.flags:
             yield f"{repair.note}: {command(_with(options, repair.flags))}"

@@ -1,0 +1,139 @@
+"""Random sets with several faults at once: what the planned repair promises, writes, and what OpenCLIP's loader gets."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.repair.test_never_fewer import usable
+from tests.repair.test_planned_repair import picture
+from tests.repair.test_repair_readers import trained
+from tests.shards.archives import Entry, tar_bytes
+from wdsflow import plan_repair, repair_shards
+from wdsflow.readers import READERS, resolve
+from wdsflow.readers.installed_versions import versions
+
+# webdataset leaves its files to the garbage collector.
+pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+IMAGES = [("jpg", "JPEG"), ("png", "PNG"), ("jfif", "JPEG"), ("bmp", "BMP"), ("tif", "TIFF"), ("", "JPEG")]
+Fault = Callable[[list[list[Entry]], random.Random], list[list[Entry]]]
+
+
+def random_samples(rng: random.Random, shard: int) -> list[list[Entry]]:
+    """Return samples of which each is an image and its caption, in whatever files the set has them."""
+    extensions = rng.sample(IMAGES, rng.choice([1, 1, 2]))
+    place = rng.choice(["txt", "txt", "txt", "caption", "json", "nested"])
+    encoding = rng.choice(["utf-8", "utf-8", "cp1252", "utf-16"])
+    layout = rng.choice(["plain", "plain", "folder", "words", "case", "space"])
+    prefix = rng.choice(["", "", "/abs/", "./", "d/"])
+    keys = rng.choice(["{}{:03}", "{}{:03}", "photo {}.{:03}"])
+    samples: list[list[Entry]] = []
+    for number in range(rng.randrange(2, 7)):
+        key = keys.format(shard, number)
+        extension, form = rng.choice(extensions)
+        text = f"un café près du port, numéro {number} de {shard}"
+        data, field = text.encode(encoding), place
+        if place in ("json", "nested"):
+            tree: object = {"caption": text} if place == "json" else {"meta": [{"caption": text}], "id": number}
+            data, field = json.dumps(tree).encode(), "json"
+        image_name, text_name = names(layout, key, extension, field)
+        samples.append([(prefix + image_name, picture(number, form)), (prefix + text_name, data)])
+    return samples
+
+
+def names(layout: str, key: str, image: str, text: str) -> tuple[str, str]:
+    """Return the names of image and text in a layout."""
+    dot = f".{image}" if image else ""
+    if layout == "folder" and image:
+        return f"{key}/image{dot}", f"{key}/caption.{text}"
+    if layout == "words" and image:
+        return f"{key}_image{dot}", f"{key}_caption.{text}"
+    if layout == "case" and image:
+        return f"A{key}{dot}", f"a{key}.{text}"
+    return f"{key}{dot}", f"{key}.{text} " if layout == "space" else f"{key}.{text}"
+
+
+def bad_json(samples: list[list[Entry]], rng: random.Random) -> list[list[Entry]]:
+    """Add json that does not parse to some samples that have none."""
+    for sample in samples:
+        name, _ = sample[0]
+        stem = name.rpartition(".")[0]
+        if stem and "json" not in sample[1][0] and rng.random() < 0.5:
+            sample.append((f"{stem}.json", b"{'a'"))
+    return samples
+
+
+def no_image(samples: list[list[Entry]], rng: random.Random) -> list[list[Entry]]:
+    """Damage an image."""
+    sample = rng.choice(samples)
+    sample[0] = (sample[0][0], b"not found")
+    return samples
+
+
+def twins(samples: list[list[Entry]], _: random.Random) -> list[list[Entry]]:
+    """Add the files of a Mac."""
+    for sample in samples:
+        folder, slash, base = sample[0][0].rpartition("/")
+        sample.insert(1, (f"{folder}{slash}._{base}", b"\0" * 16))
+    return samples
+
+
+def untouched(samples: list[list[Entry]], _: random.Random) -> list[list[Entry]]:
+    return samples
+
+
+FAULTS: list[Fault] = [untouched, untouched, bad_json, no_image, twins]
+
+
+def random_set(rng: random.Random, folder: Path) -> list[str]:
+    """Write one or two shards, which may be made in different ways."""
+    urls: list[str] = []
+    is_mixed = rng.random() < 0.3
+    seed = rng.randrange(1 << 30)
+    for shard in range(rng.choice([1, 2])):
+        own = random.Random(f"{seed} {shard}" if is_mixed else seed)
+        samples = random_samples(own, shard)
+        for fault in rng.sample(FAULTS, 2):
+            samples = fault(samples, rng)
+        members = [member for sample in samples for member in sample]
+        if rng.random() < 0.2:
+            members.sort(key=lambda member: member[0].rpartition(".")[2])
+        data = tar_bytes(members)
+        if rng.random() < 0.1:
+            data = data[: len(data) * 2 // 3]
+        path = folder / f"{shard}.tar"
+        path.write_bytes(data)
+        urls.append(str(path))
+    return urls
+
+
+def check(seed: int, folder: Path) -> None:
+    folder.mkdir()
+    urls = random_set(random.Random(seed), folder)
+    (name,) = resolve("open-clip", versions())
+    before = usable(urls)[name]
+    plan = plan_repair(urls)
+    report = repair_shards(urls, folder / "out", plan=plan, jobs=1)
+    outputs = [shard.output for shard in report.shards if shard.output]
+    after = usable(outputs)[name] if outputs else 0
+    really = trained(outputs) if outputs else 0
+    words = f"seed {seed}, {' '.join(plan.options())}"
+    assert report.difference == "", words
+    assert [step.option for step in report.idle] == [], words
+    assert before <= after == really, words
+
+
+@pytest.mark.parametrize("first", range(0, 40, 20))
+def test_a_planned_repair_keeps_its_promise(first: int, tmp_path: Path):
+    assert READERS
+    for seed in range(first, first + 20):
+        check(seed, tmp_path / str(seed))
+
+
+@pytest.mark.deep
+def test_many_planned_repairs_keep_their_promises(tmp_path: Path):
+    for seed in range(1_000, 2_000):
+        check(seed, tmp_path / str(seed))

@@ -1,0 +1,138 @@
+"""The planned repair as advice: one command for all that loses nothing, and a second one if more helps at a price."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from wdsflow.readers import READERS, resolve
+from wdsflow.readers.installed_versions import versions
+from wdsflow.repair.repair_plan import RepairPlan
+from wdsflow.scan.evidence import Evidence
+from wdsflow.text.shell import escape
+from wdsflow.text.words import listed
+
+from ..finding import Advice
+from ..rules.kit.base import Context
+from ..rules.kit.shape_edits import is_known
+from ..verdicts.verdict import Verdict, judge
+from .repair_choice import PlannedRepair, choose_loss, choose_repair, is_better, is_worse
+from .repair_forecast import RepairForecast
+
+
+def advise_repair(context: Context, forecast: RepairForecast) -> list[Advice]:
+    """Return the planned repair for each reader that gains by it, and one that leaves samples out if that helps more."""
+    before = [judge(context.evidence, reader) for reader in forecast.readers]
+    lossless = choose_repair(forecast)
+    advice: list[Advice] = []
+    if not is_worse(lossless.after, before):
+        advice += _advice(context, forecast, before, lossless)
+    losing = choose_loss(forecast, lossless.plan)
+    if losing is not None and is_better(losing.after, before) and not is_worse(losing.after, before):
+        advice += _advice(context, forecast, before, losing)
+    return advice
+
+
+def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:
+    """Return advice with the number of samples that it promises for a reader.
+
+    ``samples``: how many there are after the change, if that is another number.
+    """
+    title = verdict.title.split(" (")[0]
+    gained = usable - verdict.usable
+    is_exact = verdict.exact and exact
+    return Advice(gained, does, verdict.reader, title, usable, verdict.usable, samples or verdict.samples, is_exact)
+
+
+def _advice(
+    context: Context, forecast: RepairForecast, before: Sequence[Verdict], repair: PlannedRepair
+) -> Iterator[Advice]:
+    does = _does(forecast, repair.plan)
+    options = _options(forecast, repair.plan)
+    exact = is_known(forecast.repaired(repair.plan).shards)
+    for verdict, now, then in zip(context.verdicts, before, repair.after, strict=False):
+        if not is_better([then], [now]) or then.outcome == "crashes":
+            continue
+        samples = max(then.samples, then.usable) if not repair.plan.loses else verdict.samples
+        advice = promise(verdict, does, then.usable, samples=samples, exact=exact)
+        usable = then.usable if repair.is_known else None
+        yield replace(advice, usable=usable, options=options, safe=not repair.plan.loses)
+
+
+def _options(forecast: RepairForecast, plan: RepairPlan) -> tuple[str, ...]:
+    """Return the options of the command; none where ``wdsflow repair`` without options does the same."""
+    if plan.steps() or not _is_default(forecast, plan):
+        return plan.options()
+    return ()
+
+
+def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
+    """Return whether a repair that is planned for OpenCLIP would have no steps, either."""
+    (name,) = resolve("open-clip", versions())
+    if [reader.name for reader in forecast.readers] == [name]:
+        return True
+    verdict = judge(Evidence(forecast.evidence.level, forecast.repaired(plan).shards), READERS[name]())
+    return verdict.usable == verdict.samples
+
+
+def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
+    steps = [escape(step.does, 80) for step in plan.steps()]
+    if plan.drop_bad:
+        left_out = forecast.repaired(replace(plan, drop_bad=False)).samples - forecast.repaired(plan).samples
+        steps[-1] += f", {left_out:,} in all"
+    return listed([*_structure(forecast, plan), *steps]) or "write plain tars"
+
+
+# What a repair does to the structure, by the tallies that call for it.
+_STRUCTURE = {
+    ("key.again",): "regroup the members of each sample",
+    ("key.duplicate-field",): "keep samples apart that share a key",
+    ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
+    ("name.dotted",): "replace the dots in keys",
+    ("name.upper",): "write field names in lower case",
+    ("name.absolute", "name.parent", "name.control", "name.not-utf8", "name.mixed-prefix"): "make names safe",
+    ("tar.link",): "replace links by their targets",
+    ("tar.truncated-data", "tar.truncated-header", "tar.bad-header"): "recover the members after damage",
+    ("tar.second-archive",): "join archives that were written one after the other",
+    ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
+}
+
+
+def _structure(forecast: RepairForecast, plan: RepairPlan) -> Iterator[str]:
+    """Yield what a repair does to the structure of these shards."""
+    shards = forecast.evidence.shards
+    for names, words in _STRUCTURE.items():
+        if any(shard.tally(name).count for shard in shards for name in names):
+            yield words
+    if not plan.name_images and any(shard.tally("name.no-field").count for shard in shards):
+        yield "leave out files without an extension"
+    if forecast.moves_members:
+        yield "join samples that are split at the border of two shards"
+    if any(shard.compression for shard in shards):
+        yield "write plain tars"
+    if any(shard.error for shard in shards):
+        yield "leave out unreadable shards"
+    if any(not (shard.samples or shard.error) for shard in shards):
+        yield "leave out shards without samples"
+
+
+# What has to be done at the source, by the reason for which a reader leaves samples out.
+_AT_THE_SOURCE = {
+    "no-caption": "write captions for them, or join them from a table: wdsflow graft --help",
+    "no-label": "write labels for them, or join them from a table: wdsflow graft --help",
+    "no-image": "pack them again with their images",
+    "no-image-or-caption": "pack them again with image and caption",
+    "no-image-or-label": "pack them again with image and label",
+    "bad-image": "fetch these images again",
+    "too-large": "pack smaller images",
+    "unreadable-shard": "fetch these shards again",
+    "truncated-shard": "fetch these shards again",
+    "unreached": "fetch these shards again",
+}
+
+
+def why_no_repair(verdict: Verdict) -> Advice:
+    """Return why no repair helps a reader, and what has to be done at the source."""
+    reason = max(verdict.reasons, key=lambda reason: reason.count)
+    remedy = _AT_THE_SOURCE.get(reason.slug, "write them again at the source")
+    title = verdict.title.split(" (")[0]
+    does = f"no repair brings {title} more samples ({reason.message}): {remedy}"
+    return Advice(0, does, verdict.reader)
