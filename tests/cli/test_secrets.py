@@ -103,7 +103,16 @@ def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Pa
         "--epochs",
         "1",
     )
-    place = ("--model", f"local-dir:{tmp_path}/model", "--device", "cpu", "--logs", tmp_path / "logs", "--name", "run")
+    place = (
+        "--model",
+        f"local-dir:{tmp_path}/model",
+        "--device",
+        "cpu",
+        "--logs",
+        str(tmp_path / "logs"),
+        "--name",
+        "run",
+    )
     words = ["train", "--", *data, *sizes, *place, "--dataset-type", "webdataset"]
     done = subprocess.run([sys.executable, "-m", "wdsflow", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
