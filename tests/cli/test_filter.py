@@ -171,6 +171,36 @@ def test_a_page_says_whether_what_a_score_needs_is_installed(capsys):
 
 
 @pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["filter"], ["no shards given: ", "no output folder given: ", "no predicate given: "]),
+        (["measure"], ["no shards given: ", "no output folder given: ", "no scores given: ", "all scores: "]),
+        (["filter", "-o", "kept"], ["no shards given: ", "no predicate given: "]),
+        (
+            ["filter", "in.tar"],
+            ["no output folder given: ", "no predicate given: ", "wdsflow filter in.tar -o kept --where True"],
+        ),
+        (
+            ["measure", "in.tar"],
+            [
+                "no output folder given: ",
+                "no scores given: ",
+                "all scores: ",
+                "wdsflow measure in.tar -o scored --scores caption_words,min_side",
+            ],
+        ),
+        (["filter", "in.tar", "--dry-run"], ["no predicate given: ", "wdsflow filter in.tar --where True --dry-run"]),
+    ],
+)
+def test_all_that_a_command_lacks_is_one_message(tmp_path: Path, monkeypatch, capsys, words, lines):
+    monkeypatch.chdir(tmp_path)
+    assert run(*words) == 2
+    printed = capsys.readouterr().err.removeprefix("wdsflow: ").splitlines()
+    assert len(printed) == len(lines)
+    assert all(line.strip().startswith(start) for line, start in zip(printed, lines, strict=True)), printed
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (("filter",), "no shards given"),

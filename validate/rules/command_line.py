@@ -230,6 +230,7 @@ class UnreadableUrls(Rule):
 
     What: OpenCLIP knows braces ``{000..042}``, ``::`` between sources and ``${NAME}`` for the environment variable
     WDS_NAME. It knows no globs, no folders, no ``~``, no ``@list.txt`` and no space between urls. wdsflow reads those.
+    wdsflow also reads a file whose name has braces, ``t{1..2}.tar``, where OpenCLIP looks for t1.tar and t2.tar.
 
     Why it matters: ``shards/*.tar`` is taken for one shard of that name, which does not exist: a warning, no sample,
     and the workers start again endlessly; the verdict says so. Two ranges with a space between them multiply: ``"/a/{1..10} /b/{1..10}"``

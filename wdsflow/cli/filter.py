@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from wdsflow.cli.shared.command_line import Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Ledger, RecipeFile, need_predicate
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Ledger, RecipeFile, lacks_predicate
 from wdsflow.cli.shared.run_display import displayed
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import print_lines, shown_as
@@ -56,8 +56,7 @@ def filter(  # noqa: A001 - the name of the command
         if printing.explain:
             _print_models(typed, recipe, options)
         return
-    shards, out = places.named("" if options.dry_run else "kept")
-    need_predicate(recipe)
+    shards, out = places.named("" if options.dry_run else "kept", *lacks_predicate(recipe))
     check_exports(lists.export, options.count)
     with run_folder(out, options) as folder, shown_as(folder, out):
         with displayed(options, typed) as shown:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from wdsflow.cli.shared.command_line import But, Given
-from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, Misuse, RecipeFile
+from wdsflow.cli.shared.run_arguments import Embeddings, Exports, InAndOut, RecipeFile, lacks_scores
 from wdsflow.cli.shared.run_display import displayed
 from wdsflow.cli.shared.run_outcome import check_exports, exported, show
 from wdsflow.cli.shared.terminal import shown_as
@@ -41,9 +41,11 @@ def measure(
     Exit status: 0 if all shards are done; 1 if a shard could not be read, or a score has no value for half or more of
     the samples; 2 if the command is wrong, or nothing could be read or written.
     """
+    from wdsflow.filtering.recipe.recipe_file import merged
     from wdsflow.filtering.run_filter import measure_shards, run_folder
 
-    shards, out = places.named("scored")
+    # An output folder may have ledgers with scores already.
+    shards, out = places.named("scored", *(lacks_scores(merged(file.recipe, flags)) if places.out is None else ()))
     check_exports(lists.export, options.count, tars=False)
     with run_folder(out, options) as folder, shown_as(folder, out):
         recipe = _recipe(file.recipe or (None if options.restart else _earlier(folder)), flags)
@@ -66,8 +68,6 @@ def _recipe(file: Path | None, flags: Mapping[str, object]) -> Recipe:
     from wdsflow.filtering.recipe.recipe_file import merged
 
     recipe = replace(merged(file, flags), where="", keep=(), near=())
-    if not recipe.scores and not recipe.hash_images:
-        raise Misuse(
-            "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]
-        )
+    if gap := next(lacks_scores(recipe), None):
+        raise gap
     return recipe

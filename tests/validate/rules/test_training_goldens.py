@@ -247,9 +247,15 @@ def test_a_pipe_that_only_copies_has_a_url_without_it(command: str, direct: str)
 def test_train_data_that_openclip_reads_well_gives_no_finding(tmp_path: Path) -> None:
     odd = tmp_path / "with space and [brackets].tar"
     odd.write_bytes(b"")
-    for data in ("s/{000..012}.tar", "a.tar::b-{0..3}.tar", "https://x/a.tar?b=*", "pipe:cat a b.tar", str(odd)):
+    # Braces that expand to themselves, a variable that is not set, and that OpenCLIP expands.
+    plain, unset, expands = (tmp_path / name for name in ("{a}.tar", "${NO_SUCH_NAME}.tar", "t{1..2}.tar"))
+    for path in (plain, unset, expands):
+        path.write_bytes(b"")
+    good = ("s/{000..012}.tar", "a.tar::b-{0..3}.tar", "https://x/a.tar?b=*", "pipe:cat a b.tar")
+    good += (str(odd), str(plain), str(unset))
+    for data in good:
         command = Command(arguments={"train_data": data, "dataset_type": "webdataset"})
         assert run_rules(command.context(), ["P319"])[0] == [], data
-    for data in ("@list.txt", "~/s/{0..3}.tar", "s/[0-9].tar", str(tmp_path), "a.tar b.tar"):
+    for data in ("@list.txt", "~/s/{0..3}.tar", "s/[0-9].tar", str(tmp_path), "a.tar b.tar", str(expands)):
         command = Command(arguments={"train_data": data, "dataset_type": "webdataset"})
         assert len(run_rules(command.context(), ["P319"])[0]) == 1, data

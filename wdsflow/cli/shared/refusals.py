@@ -298,7 +298,7 @@ def _about_other_options(_: Exception, typed: Typed) -> Iterator[str]:
 
 
 def _about_misuse(error: Misuse, typed: Typed) -> Iterator[str]:
-    yield error.hint
+    yield from error.hints
     if error.changed:
         yield typed.again(**error.changed)
 

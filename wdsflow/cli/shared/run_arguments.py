@@ -1,6 +1,6 @@
 """Options that several commands share, and checks for ``filter`` and ``measure``."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,13 +56,23 @@ class InAndOut:
         None, "Output folder, or its url in an object store.", "--output", "-o", metavar="OUT", parse=place
     )
 
-    def named(self, example: str = "") -> tuple[list[str], Path | str]:
-        """Return shards and folder; both are required. ``example``: the name of a folder. Raises Misuse."""
-        if not self.urls:
-            raise Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"')
+    def named(self, example: str = "", *others: "Misuse") -> tuple[list[str], Path | str]:
+        """Return shards and folder; both are required.
+
+        Raises Misuse for all that the command lacks.
+
+        Args:
+            example: the name of a folder; "" if none is needed.
+            others: what it lacks in addition.
+        """
+        gaps = list(others)
         if self.out is None and example:
-            raise Misuse("no output folder given: name one with -o", out=free(Path(example)))
-        return list(self.urls), self.out or Path()
+            gaps.insert(0, Misuse("no output folder given: name one with -o", out=free(Path(example))))
+        if not self.urls:
+            gaps.insert(0, Misuse('no shards given: name them, such as "shards/{00000..00042}.tar"'))
+        if gaps:
+            raise _joined(gaps, complete=bool(self.urls))
+        return list(self.urls or ()), self.out or Path()
 
 
 @dataclass(frozen=True)
@@ -111,17 +121,36 @@ class Exports:
 
 
 class Misuse(ValueError):
-    """A command that lacks something. ``changed`` completes it, if known; ``hint`` explains more."""
+    """A command that lacks something. ``changed`` completes it, if known; ``hints`` explain more."""
 
-    def __init__(self, message: str, hint: str = "", **changed: Any) -> None:
+    def __init__(self, message: str, *hints: str, **changed: Any) -> None:
         super().__init__(message)
-        self.hint, self.changed = hint, {name: value for name, value in changed.items() if value is not None}
+        self.hints, self.changed = hints, {name: value for name, value in changed.items() if value is not None}
 
 
-def need_predicate(asked: "Recipe") -> None:
-    """Refuse a recipe that would only copy the shards. Raises Misuse."""
-    if not (asked.where or asked.keep or asked.near or asked.stages or asked.resize):
-        raise Misuse(
-            'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples:',
+def _joined(gaps: Sequence[Misuse], *, complete: bool) -> Misuse:
+    """Return all that a command lacks as one. ``complete``: it has shards, so that a whole command can be shown."""
+    first, *rest = gaps
+    hints = list(first.hints)
+    changed = dict(first.changed)
+    for gap in rest:
+        hints += [str(gap), *gap.hints]
+        changed |= gap.changed
+    return Misuse(str(first), *hints, **(changed if complete else {}))
+
+
+def lacks_predicate(recipe: "Recipe") -> Iterator[Misuse]:
+    """Yield a refusal of a recipe that would only copy the shards."""
+    if not (recipe.where or recipe.keep or recipe.near or recipe.stages or recipe.resize):
+        yield Misuse(
+            'no predicate given: name what to keep with --where, such as "min_side >= 200"; to keep all samples: True',
             where="True",
+        )
+
+
+def lacks_scores(recipe: "Recipe") -> Iterator[Misuse]:
+    """Yield a refusal of a recipe by which nothing would be measured."""
+    if not recipe.scores and not recipe.hash_images:
+        yield Misuse(
+            "no scores given: name them with --scores", "all scores: wdsflow scores", scores=["caption_words,min_side"]
         )

@@ -5,6 +5,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeVar
@@ -288,14 +289,19 @@ _MOST_SOURCES = 16  # of a pattern that is advised
 
 
 def not_expanded(data: str | None) -> dict[str, str]:
-    """Return the patterns in ``--train-data`` or ``--val-data`` that OpenCLIP takes for the name of one shard, each with why."""
+    """Return the patterns in ``--train-data`` or ``--val-data`` by which OpenCLIP reads other shards than wdsflow, each with why.
+
+    It takes most of them for the name of one shard.
+    """
     reasons = ((pattern, _why_not_expanded(pattern)) for pattern in (data or "").split("::"))
     return {pattern: why for pattern, why in reasons if why}
 
 
 def _why_not_expanded(pattern: str) -> str:
-    if not pattern or pattern.startswith("pipe:") or os.path.isfile(pattern):
+    if not pattern or pattern.startswith("pipe:"):
         return ""
+    if os.path.isfile(pattern):
+        return "OpenCLIP expands the braces also if a file has this name; rename the file" if _expands(pattern) else ""
     if _RANGES.search(pattern):
         return "two ranges with a space between them multiply; put :: between them"
     if " " in pattern.strip() and ".tar " in pattern:
@@ -311,6 +317,14 @@ def _why_not_expanded(pattern: str) -> str:
     return ""
 
 
+def _expands(name: str) -> bool:
+    """Return whether OpenCLIP takes the name of a file for a pattern; not if it cannot expand it, which ends the run."""
+    try:
+        return next(openclip_urls(name)) != name
+    except (KeyError, ValueError):
+        return False
+
+
 def with_braces(data: str) -> str:
     """Return ``--train-data`` in a form that OpenCLIP expands to the local shards that wdsflow finds by it; "" if there is none."""
     try:
@@ -321,8 +335,10 @@ def with_braces(data: str) -> str:
         return ""
     for sources in range(1, min(len(urls), _MOST_SOURCES) + 1):
         patterns = compact(urls, sources)
-        if len(patterns) <= sources and list(openclip_urls("::".join(patterns))) == list(urls):
-            return "::".join(patterns)
+        # A name may have braces, or look like a variable that is not set.
+        with suppress(KeyError, ValueError):
+            if len(patterns) <= sources and list(openclip_urls("::".join(patterns))) == list(urls):
+                return "::".join(patterns)
     return ""
 
 
