@@ -132,6 +132,26 @@ def test_the_plan_is_explained_with_costs_and_shares(tmp_path: Path, capsys):
     assert "measured on 20 samples" in shown[3]
 
 
+def test_the_plan_of_a_filter_by_ledger_names_the_scores_that_the_ledger_has(tmp_path: Path, capsys, monkeypatch):
+    source, scored = write_shards(tmp_path / "in", shards=1), tmp_path / "scored"
+    assert run("measure", source, "-o", scored, "--scores", "blur", "--jobs", 0) == 0
+    # It is not computed again.
+    monkeypatch.setattr(SCORES["blur"], "of", None)
+    where = "blur < 0 and min_side >= 200"
+    assert run("filter", source, "--explain", "--where", where, "--ledger", scored) == 0
+    shown = capsys.readouterr().out
+    plan = shown[shown.index("term") :].splitlines()
+    assert "50.0%" in plan[1]
+    assert "in ledger" not in plan[1]
+    assert plan[2].split()[:2] == ["2", "blur"]
+    assert "in ledger" in plan[2]
+    assert "0.0%" in plan[2].split()
+    assert "  2. pixels: blur (in ledger)" in plan
+    write_tar(tmp_path / "in" / "00000.tar", [("other.jpg", b"x"), ("other.txt", b"a caption")])
+    assert run("filter", source, "--explain", "--where", where, "--ledger", scored) == 2
+    assert "was made from another shard" in capsys.readouterr().err
+
+
 def test_the_catalog_lists_scores_and_shows_a_page(capsys):
     assert run("scores") == 0
     shown = capsys.readouterr().out

@@ -52,9 +52,9 @@ def filter(  # noqa: A001 - the name of the command
 
     recipe = merged(file.recipe, flags)
     if printing.print_schema or printing.print_recipe or printing.explain:
-        _print(printing, places, recipe, allow_pipe=options.allow_pipe)
+        _print(printing, places, recipe, scores, allow_pipe=options.allow_pipe)
         if printing.explain:
-            _print_models(typed, recipe, options)
+            _print_models(typed, recipe, scores, options)
         return
     shards, out = places.named("" if options.dry_run else "kept", *lacks_predicate(recipe))
     check_exports(lists.export, options.count)
@@ -72,14 +72,14 @@ def filter(  # noqa: A001 - the name of the command
         show(report, folder, typed)
 
 
-def _print_models(typed: Typed, recipe: Recipe, options: RunOptions) -> None:
+def _print_models(typed: Typed, recipe: Recipe, scores: Ledger, options: RunOptions) -> None:
     """Print what scores by models cost, which the plan does not measure."""
     from wdsflow.cli.shared.explained_models import model_lines
 
-    print_lines(*model_lines(typed, recipe, options))
+    print_lines(*model_lines(typed, recipe, options, scores.ledger))
 
 
-def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, *, allow_pipe: bool) -> None:
+def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, scores: Ledger, *, allow_pipe: bool) -> None:
     """Print the schema of recipes, the plan of a recipe, or the recipe itself."""
     if printing.print_schema:
         from wdsflow.filtering.recipe.recipe_file import schema
@@ -90,7 +90,7 @@ def _print(printing: PrintOnly, places: InAndOut, recipe: Recipe, *, allow_pipe:
         from wdsflow.filtering.pilot_run import explain_plan
 
         shards, out = places.named()
-        print(explain_plan(shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe))
+        print(explain_plan(shards, recipe, out=str(out or "kept"), allow_pipe=allow_pipe, ledger=scores.ledger))
         return
     from wdsflow.filtering.recipe.recipe_file import printed
 

@@ -26,7 +26,7 @@ class Pilot:
     ``seconds`` is the cost of each score per sample. ``passed`` counts the samples that passed exactly these terms, a
     bit for each term in the order of ``terms``; it determines the exact cost of any order. A sample passes a term that
     is not false: an unknown term drops no sample. ``unmeasured``: scores that were not computed, as they need a model.
-    ``several``: scores of which some sample has several values.
+    ``several``: scores of which some sample has several values. ``stored``: scores that are taken from ledgers.
     """
 
     terms: Sequence[Term]
@@ -34,6 +34,7 @@ class Pilot:
     passed: Mapping[int, int]
     unmeasured: frozenset[ScoreCall] = frozenset()
     several: tuple[ScoreCall, ...] = ()
+    stored: frozenset[ScoreCall] = frozenset()
 
     @property
     def samples(self) -> int:
@@ -52,6 +53,7 @@ def pilot_of(
     samples: SampleTable,
     seconds: Mapping[ScoreCall, float],
     unmeasured: Iterable[ScoreCall] = (),
+    stored: frozenset[ScoreCall] = frozenset(),
 ) -> Pilot:
     """Return the measurements, given samples with the values of all measured scores."""
     bits = [0] * len(samples.rows)
@@ -61,7 +63,7 @@ def pilot_of(
             if result is not False:
                 bits[place] |= 1 << number
     several = (call for call in expression.scores if list in set(map(type, samples.columns[call].values())))
-    return Pilot(expression.terms, dict(seconds), dict(Counter(bits)), frozenset(unmeasured), tuple(several))
+    return Pilot(expression.terms, dict(seconds), dict(Counter(bits)), frozenset(unmeasured), tuple(several), stored)
 
 
 def explain(decider: Decider, pilot: Pilot) -> str:
@@ -85,6 +87,8 @@ def explain(decider: Decider, pilot: Pilot) -> str:
         above.append(term)
         names = escape(", ".join(map(str, calls)) or "-", limit=_WIDEST)
         cost = _time(seconds) if calls else "-"
+        if calls and pilot.stored.issuperset(calls):
+            cost = "in ledger"
         passing = f"{pilot.reaching((term,)):.1%}"
         reaching = f"{at_most}{reached:.1%}"
         if not pilot.unmeasured.isdisjoint(term.scores):
@@ -98,14 +102,15 @@ def explain(decider: Decider, pilot: Pilot) -> str:
     )
     if at_most:
         last += "\nscores by models come in addition: they take most of the time of a run"
-    return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider)}"
+    return f"{table(rows, right={0, 4, 5, 6})}\n{last}\n{_steps(decider, pilot.stored)}"
 
 
-def _steps(decider: Decider) -> str:
-    """Return the order in which scores are computed."""
+def _steps(decider: Decider, stored: Collection[ScoreCall]) -> str:
+    """Return the order in which scores are computed, with those that are taken from ledgers."""
     lines = ["order of work; each step is computed only for samples that those before leave open:"]
     for number, step in enumerate(decider.steps, 1):
-        lines.append(f"  {number}. {step.tier}: {', '.join(escape(str(call), limit=_WIDEST) for call in step.scores)}")
+        names = [escape(str(call), limit=_WIDEST) + " (in ledger)" * (call in stored) for call in step.scores]
+        lines.append(f"  {number}. {step.tier}: {', '.join(names)}")
     return "\n".join(lines) if decider.steps else "no score is computed"
 
 

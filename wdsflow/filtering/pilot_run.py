@@ -1,16 +1,22 @@
 """Measure a predicate on a few samples: the cost of each score, and how many samples pass each term."""
 
+import os
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.ledger import read_ledger
+from wdsflow.filtering.ledger.ledger_row import OtherShard, Row, SampleTable
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.memory.sizes import parse_size
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard_names import output_names
+from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.source.opening import seekable
 from wdsflow.shards.urls import expand
 from wdsflow.stages.scores.base import DatasetScore
@@ -18,37 +24,60 @@ from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .explained_plan import Pilot, explain, pilot_of, sql_of
 from .json_place import with_captions
+from .run_folder import Layout
 from .samples import Gone, Views
+from .shard.shard_outputs import same_sample
 
 SAMPLES, SHARDS = 500, 4
 
 
-def measured(urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False) -> Pilot:
-    """Compute every score of a predicate for 500 samples of a few shards.
+def measured(
+    urls: str | Iterable[str], recipe: Recipe, *, allow_pipe: bool = False, scored: Layout | None = None
+) -> Pilot:
+    """Take every score of a predicate for 500 samples of a few shards: from ledgers, otherwise by computing it.
 
     A score that compares all samples needs all of them: here only its cost is measured, and all samples pass.
-    Scores by models are left out. Decoding shared by several scores counts for the first. Raises ValueError without a predicate.
+    Scores by models are left out unless the ledgers have them. Decoding shared by several scores counts for the first.
+    ``recipe``: with ledgers, as ``as_scored`` returns it. Raises ValueError without a predicate.
     """
     found = expand(urls, allow_pipe=allow_pipe).urls
-    recipe, _ = with_captions(found, canonical_recipe(recipe), allow_pipe=allow_pipe)
+    recipe = canonical_recipe(recipe)
+    if scored is None:
+        recipe, _ = with_captions(found, recipe, allow_pipe=allow_pipe)
     program = program_of(recipe)
     if program.expression is None:
         raise ValueError('no predicate to explain: give --where "..."')
+    names = dict(zip(found, output_names(found), strict=True))
     chosen = found[:: max(1, len(found) // SHARDS)][:SHARDS]
-    by_model = program.model_calls
+    stored = frozenset[ScoreCall]() if scored is None else stored_scores(recipe, scored)
+    by_model = program.model_calls - stored
     seconds = dict.fromkeys((call for call in program.expression.scores if call not in by_model), 0.0)
     samples = SampleTable()
     for url in chosen:
-        _add(samples, url, program, seconds, -(-SAMPLES // len(chosen)), allow_pipe=allow_pipe)
+        known = None if scored is None else scored.ledger(names[url])
+        _add(samples, url, program, seconds, -(-SAMPLES // len(chosen)), known, stored, allow_pipe=allow_pipe)
     count = max(len(samples.rows), 1)
     costs = {call: cost / count for call, cost in seconds.items()}
-    return pilot_of(program.expression, samples, costs, by_model)
+    return pilot_of(program.expression, samples, costs, by_model, stored)
 
 
-def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, out: str = "kept", allow_pipe: bool = False) -> str:
-    """Return the plan of a run into ``out``, with measured costs. Raises ValueError without a predicate."""
+def explain_plan(
+    urls: str | Iterable[str],
+    recipe: Recipe,
+    *,
+    out: str = "kept",
+    allow_pipe: bool = False,
+    ledger: str | os.PathLike[str] | None = None,
+) -> str:
+    """Return the plan of a run into ``out``, with measured costs.
+
+    ``ledger``: the folder whose scores the run takes. Raises LedgerError if it has none; ValueError without a predicate.
+    """
     recipe = canonical_recipe(recipe)
-    pilot = measured(urls, recipe, allow_pipe=allow_pipe)
+    scored = None if ledger is None else Layout(local_folder(ledger))
+    if scored is not None:
+        recipe = as_scored(recipe, scored)
+    pilot = measured(urls, recipe, allow_pipe=allow_pipe, scored=scored)
     program = program_of(recipe)
     assert program.decider is not None
     query = sql_of(
@@ -61,9 +90,18 @@ def explain_plan(urls: str | Iterable[str], recipe: Recipe, *, out: str = "kept"
 
 
 def _add(
-    table: SampleTable, url: Shard, program: Program, seconds: dict[ScoreCall, float], most: int, *, allow_pipe: bool
+    table: SampleTable,
+    url: Shard,
+    program: Program,
+    seconds: dict[ScoreCall, float],
+    most: int,
+    ledger: Path | None,
+    stored: frozenset[ScoreCall],
+    *,
+    allow_pipe: bool,
 ) -> None:
-    """Compute the scores of the first samples of a shard, at most ``most``."""
+    """Take the scores of the first samples of a shard, at most ``most``, from its ledger, and compute the others."""
+    known = SampleTable() if ledger is None else read_ledger(ledger)[0]
     recipe = program.recipe
     options = ViewOptions(images=recipe.image, captions=recipe.caption, budget=parse_size(recipe.image_memory))
     assert program.decider is not None
@@ -79,8 +117,15 @@ def _add(
             except Gone:
                 continue
             row = Row(len(table.rows), sample.key, sample.start, sample.end)
+            if ledger is not None and not _has(known, sample):
+                raise OtherShard(ledger, url)
             for call in order:
                 score = program.scores[call]
+                if call in stored and isinstance(score, DatasetScore):
+                    continue
+                if call in stored and sample.number in known.columns[call]:
+                    table.columns[call][row.number] = known.columns[call][sample.number]
+                    continue
                 begun = time.perf_counter()
                 if call in program.ranks:
                     for each in program.ranks[call].calls:
@@ -94,3 +139,8 @@ def _add(
             most -= 1
             if most <= 0:
                 return
+
+
+def _has(known: SampleTable, sample: TarSample) -> bool:
+    """Return whether a ledger has a sample."""
+    return sample.number < len(known.rows) and same_sample(known.rows[sample.number], sample)

@@ -177,11 +177,13 @@ class ShardView(View):
     The result is the same; all other samples take the general path.
     """
 
-    __slots__ = ("_caption", "_chosen", "_header", "_rows", "_samples")
+    __slots__ = ("_caption", "_chosen", "_header", "_samples", "members")
 
     def __init__(self, fields: TarFields, choice: Chosen, options: ViewOptions, key: str, url: str) -> None:
         super().__init__(fields, options, key=key, url=url)
-        self._chosen, self._rows, self._samples = choice, fields.rows, fields.samples
+        self._chosen, self._samples = choice, fields.samples
+        # Those of the tar, before stages.
+        self.members = fields.rows
         self._header: ImageHeader | None = None
         self._caption: str | None = None
 
@@ -189,7 +191,7 @@ class ShardView(View):
         """Return the header of the only image, None if it needs more than one read."""
         header = self._header
         if header is None and (name := self._chosen[0]) is not None:
-            _, size, data, _, _ = self._rows[name]
+            _, size, data, _, _ = self.members[name]
             most = min(size, _HEAD)
             head = self._samples.glance(data, most)
             header = read_header(head)
@@ -206,7 +208,7 @@ class ShardView(View):
         """Return the only caption, None if it is long or not plain. ``in_memory``: and None if it has to be read."""
         text = self._caption
         if text is None and (name := self._chosen[1]) is not None:
-            _, size, start, _, _ = self._rows[name]
+            _, size, start, _, _ = self.members[name]
             if size <= _CAPTION:
                 data = self._samples.glance(start, size) if in_memory else self._samples.peek(start, size)
                 if size and data.isascii() and len(data) == size and data[0]:

@@ -1,9 +1,10 @@
 """What the scores by models of a recipe cost a sample, as far as an earlier run of the same models has measured it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.models.model_costs import ModelCost, read_costs
 from wdsflow.shards.source.base import local_folder
 from wdsflow.stages.scores.model.model_score import Model, ModelScore
@@ -27,12 +28,17 @@ def models_by_digest(models: Iterable[Model]) -> dict[str, Model]:
     return {digest(model.identity()): model for model in models}
 
 
-def score_costs(recipe: Recipe, folders: Sequence[str | os.PathLike[str]]) -> list[ScoreCost]:
-    """Return the costs of each score by models, by the runs in some folders. Raises ValueError for an invalid recipe."""
+def score_costs(
+    recipe: Recipe, folders: Sequence[str | os.PathLike[str]], stored: Collection[ScoreCall] = ()
+) -> list[ScoreCost]:
+    """Return the costs of each score by models, by the runs in some folders, without those that are ``stored`` already.
+
+    Raises ValueError for an invalid recipe.
+    """
     program = program_of(canonical_recipe(recipe))
     found = []
     for call, score in program.scores.items():
-        if not isinstance(score, ModelScore):
+        if not isinstance(score, ModelScore) or call in stored:
             continue
         digests = models_by_digest(score.models())
         measured = [(str(folder), costs) for folder in folders for costs in _in_folder(digests, folder)]

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
+from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.filtering.run_filter import with_precision
+from wdsflow.filtering.run_folder import Layout
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.score_costs import ScoreCost, score_costs
 from wdsflow.records.working_folder import remote_url
+from wdsflow.shards.source.base import local_folder
 from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import spelled
 from wdsflow.text.words import duration, how_many
@@ -15,14 +19,19 @@ from wdsflow.text.words import duration, how_many
 from .typed import Typed, free
 
 
-def model_lines(typed: Typed, recipe: Recipe, options: RunOptions) -> Iterator[str]:
+def model_lines(typed: Typed, recipe: Recipe, options: RunOptions, ledger: Path | None) -> Iterator[str]:
     """Yield what each score by models takes, by the runs in the folders of -o and --embeddings-from.
 
-    Of scores that no run there has measured, the commands that measure them.
+    Of scores that no run there has measured, the commands that measure them. Scores that ``ledger`` has take nothing.
     """
     given = (typed.given.get(name) for name in ("out", "embeddings_from"))
     folders = [str(folder) for folder in given if folder is not None and remote_url(folder) is None]
-    costs = score_costs(with_precision(recipe, options)[0], folders)
+    stored = frozenset[ScoreCall]()
+    if ledger is not None:
+        scored = Layout(local_folder(ledger))
+        recipe = as_scored(canonical_recipe(recipe), scored)
+        stored = stored_scores(recipe, scored)
+    costs = score_costs(with_precision(recipe, options)[0], folders, stored)
     if not costs:
         return
     yield "scores by models:"

@@ -21,7 +21,7 @@ from wdsflow.stages.scores.sample_view import View, ViewOptions
 
 from .outcomes import MOST, BrokenRunError, BrokenScoreError, is_fault
 from .program import RAISED, Program, guarded, is_ours, plain_value
-from .row_values import NO_RESULT, missing_value, numbers
+from .row_values import missing_value, no_result, numbers
 
 Stored: TypeAlias = Value | dict[str, str]  # a dict is an Unknown
 
@@ -144,8 +144,8 @@ def _rank_records(samples: SampleTable, call: ScoreCall, number: RankedNumber) -
         elif all(row.number in column for column in columns.values()):
             values = (column[row.number] for column in columns.values())
             causes = (missing_value(value) for value in values if _is_missing(value))
-            no_result = Unknown(NO_RESULT, f"{number.expression} has no result")
-            samples.columns[call][row.number] = next(causes, no_result)
+            cause = next(causes, None) or no_result(str(number.expression), number.calls, samples, row)
+            samples.columns[call][row.number] = cause
 
 
 def _is_missing(value: Value | Unknown) -> bool:

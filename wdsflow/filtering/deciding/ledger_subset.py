@@ -245,6 +245,16 @@ def is_complete(scored: Layout, recipe: Recipe) -> bool:
     return run.get("kind") == "measure" or all(str(call) in every for call in program_of(recipe).scores)
 
 
+def stored_scores(recipe: Recipe, scored: Layout) -> frozenset[ScoreCall]:
+    """Return the scores that a run takes from ledgers; ``recipe`` is what ``as_scored`` returned."""
+    program = program_of(recipe)
+    lacks = {*lacking_columns(program, scored, [record.name for record in records_in_order(scored)]), *program.ranks}
+    if not is_complete(scored, recipe):
+        # A filter ran its models only for samples that needed them.
+        lacks |= program.model_calls
+    return frozenset(call for call in program.scores if call not in lacks)
+
+
 def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
     """Return the scores of a predicate that have no column, and no data to compare samples."""
     return [

@@ -195,10 +195,7 @@ class Program:
         self.decider = Decider(self.expression, self.kept_calls) if self.expression else None
         self.terms = self.decider.terms if self.decider else ()
         self._others = self._without_kept()
-        text_calls = (
-            score for call, score in self.scores.items() if call in self._ways and isinstance(score, TextScore)
-        )
-        self._reads_captions = any(text_calls)
+        self._reads_captions = any(isinstance(self.scores[call], TextScore) for call in self._ways)
         self.kinds: dict[ScoreCall, str] = {call: score.kind for call, score in self.scores.items()}
         self._asked = tuple(call for call in asked if call not in late)
         # Than the predicate needs.
@@ -256,6 +253,7 @@ class Program:
         if self.decider is not None:
             self._complete(samples, row, view, self.decider.first_calls)
         if self._reads_captions:
+            # Later it would have to be read again.
             view.plain_caption(in_memory=True)
 
     def advance(self, samples: SampleTable, seen: "Sequence[Seen]", mark: Mark) -> None:

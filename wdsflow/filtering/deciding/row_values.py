@@ -115,7 +115,17 @@ def reason(evaluator: Evaluator, samples: SampleTable, decisions: Decisions, num
     for call in term.scores:
         if decisions.lacks[call][number]:
             return missing_value(samples.columns[call].get(row.number))
-    return Unknown(NO_RESULT, f"{term} has no result, as of a division by zero")
+    return no_result(str(term), term.scores, samples, row)
+
+
+def no_result(text: str, calls: Sequence[ScoreCall], samples: SampleTable, row: Row) -> Unknown:
+    """Return why an expression has no result although all its values are known."""
+    values = {call: samples.columns[call].get(row.number) for call in calls}
+    counts = {call: len(value) for call, value in values.items() if isinstance(value, list)}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{call} has {count}" for call, count in counts.items())
+        return Unknown(NO_RESULT, f"{text} combines scores with different numbers of values: {listed}")
+    return Unknown(NO_RESULT, f"{text} has no result: a division by zero, or a number too large")
 
 
 def missing_value(value: Value | Unknown) -> Unknown:

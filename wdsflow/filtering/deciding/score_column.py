@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
+from wdsflow.expressions.tree import ScoreValue
 from wdsflow.filtering.ledger.ledger import read_ledger
 from wdsflow.filtering.ledger.ledger_row import (
     LedgerError,
     MissingScore,
     Row,
+    SampleTable,
     calls_of,
     no_ledgers,
     part_twins,
@@ -21,14 +24,14 @@ from wdsflow.filtering.ledger.ledger_row import (
 )
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of
-from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unknown, Value
+from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, recorded_recipe, recorded_run
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.stages.scores.score_catalog import all_scores
 from wdsflow.text.words import number_text, roundest, roundest_after
 
 from .program import program_of
-from .row_values import missing_value
+from .row_values import missing_value, numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -240,37 +243,36 @@ def _read(column: ScoreColumn, path: Path) -> "Numbers":
     import numpy as np
 
     samples, _ = read_ledger(path, calls=[column.call])
-    rows, values = samples.rows, samples.columns[column.call]
-    numbers = np.full(len(rows), np.nan)
-    column.samples += len(rows)
-    for place, row in enumerate(rows):
+    values = samples.columns[column.call]
+    found = _numbers(column, samples) if column.kind == "number" else np.full(len(samples.rows), np.nan)
+    column.samples += len(samples.rows)
+    for place, row in enumerate(samples.rows):
         value = values.get(row.number, NOT_COMPUTED)
-        found = value if column.kind != "number" else _worst(value, small=column.small)
         if row.trouble:
             column.unreadable += 1
+            found[place] = np.nan
             continue
         column.several += isinstance(value, list)
-        if found is NOT_COMPUTED:
+        if value is NOT_COMPUTED:
             column.missing += 1
-        elif isinstance(found, Unknown):
-            column.failed[found.slug] += 1
-        elif column.kind == "number":
-            numbers[place] = found
-        else:
+        elif isinstance(value, Unknown) or (column.kind == "number" and np.isnan(found[place])):
+            column.failed[missing_value(value).slug] += 1
+        elif column.kind != "number":
             _count(column, value if isinstance(value, list) else [value])
     if column.kind == "number":
-        _keep_twins(column, [row.key for row in rows], numbers)
-    return numbers
+        _keep_twins(column, [row.key for row in samples.rows], found)
+    return found
 
 
-def _worst(value: Value | Unknown | NotComputed, *, small: bool) -> Value | Unknown | NotComputed:
-    """Return the value of a sample that a threshold looks at, or why there is none."""
-    if value is None or (isinstance(value, list) and (not value or None in value)):
-        return missing_value(value)
-    if not isinstance(value, list):
-        return value
-    numbers = [item for item in value if not isinstance(item, str) and item is not None]
-    return max(numbers) if small else min(numbers)
+def _numbers(column: ScoreColumn, samples: SampleTable) -> "Numbers":
+    """Return the number of each sample that a threshold looks at, NaN if there is none."""
+    import numpy as np
+
+    # The catalog may not have the score here.
+    term = Term(str(column.call), ScoreValue(column.call, "number"))
+    expression = Expression(term.text, (term,), {})
+    found, missing = numbers(expression, samples, samples.rows, largest=column.small)
+    return np.where(missing, np.nan, found)
 
 
 def _keeps_small(call: ScoreCall) -> bool:
@@ -287,19 +289,15 @@ def _eligible(column: ScoreColumn, path: Path) -> "Numbers":
 
     program = program_of(_recipe(column.where or ""))
     samples, _ = read_ledger(path)
-    rows, values = samples.rows, samples.columns[column.call]
-    numbers = np.full(len(rows), np.nan)
     program.decide(samples)
-    for place, row in enumerate(rows):
-        if row.outcome == "kept":
-            found = _worst(values.get(row.number, NOT_COMPUTED), small=column.small)
-            if found is NOT_COMPUTED:
-                raise MissingScore(
-                    str(column.call), f"{column.call} was not computed for sample {row.number} of {path}"
-                )
-            numbers[place] = math.nan if isinstance(found, Unknown) else found
-    _keep_twins(column, [row.key for row in rows], numbers)
-    return numbers
+    found = _numbers(column, samples)
+    for place, row in enumerate(samples.rows):
+        if row.outcome != "kept":
+            found[place] = np.nan
+        elif row.number not in samples.columns[column.call]:
+            raise MissingScore(str(column.call), f"{column.call} was not computed for sample {row.number} of {path}")
+    _keep_twins(column, [row.key for row in samples.rows], found)
+    return found
 
 
 def _keep_twins(column: ScoreColumn, keys: list[str], numbers: "Numbers") -> None:

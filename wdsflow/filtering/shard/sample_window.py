@@ -21,7 +21,7 @@ _QUICK_SECONDS = 0.2
 class WindowSize:
     """How many samples of a recipe this process decides together.
 
-    It begins with few, so that scores which take long soon show progress, and doubles while a window is quick.
+    It begins with few, so that scores which take long soon show progress, and grows fourfold while a window is quick.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class WindowSize:
     def took(self, seconds: float) -> None:
         """Take the time of a window into account."""
         if seconds < _QUICK_SECONDS:
-            self.samples = min(2 * self.samples, _MOST_SAMPLES)
+            self.samples = min(4 * self.samples, _MOST_SAMPLES)
 
 
 @lru_cache(maxsize=4)
@@ -59,16 +59,16 @@ class SampleWindow:
         if self._decodes:
             self._bytes += sample.row.end - sample.row.start
             return
-        fields = sample.view.fields
+        members = sample.view.members
         for name in _TEXTS:
-            if name in fields:
-                self._bytes += fields.size(name)
+            if name in members:
+                self._bytes += members[name][1]
 
     @property
     def full(self) -> bool:
         """Whether the samples should be decided now."""
-        most = min(self._most, self._size.samples)
-        return len(self._samples) >= most or self._bytes >= _MOST_BYTES
+        count = len(self._samples)
+        return count >= self._size.samples or count >= self._most or self._bytes >= _MOST_BYTES
 
     def take(self) -> Sequence[Seen]:
         """Return the samples, and begin the next window."""
