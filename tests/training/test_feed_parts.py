@@ -19,8 +19,9 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
-from wdsflow.training.feed import epoch_counter, memory_shares, sample_catalog
+from wdsflow.training.feed import epoch_counter, listing_cache, memory_shares, sample_catalog
 from wdsflow.training.feed.epoch_counter import EpochCounter
+from wdsflow.training.feed.listing import list_samples
 from wdsflow.training.feed.losses import StarvedError
 from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.planner import Planner
@@ -307,20 +308,19 @@ def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
 
 
 def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_catalog, "_KEPT", 20)
+    monkeypatch.setattr(listing_cache, "_MOST", 20)
     urls = []
     for number, count in enumerate((4, 4, 21, 12)):
         members = [(f"{each:03d}.{field}", b"x") for each in range(count) for field in ("jpg", "txt")]
         urls.append(str(write_tar(tmp_path / f"{number}.tar", members)))
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     walks = []
-    walk = catalog._walk
 
     def noted(url, *rest, **named):
         walks.append(url)
-        return walk(url, *rest, **named)
+        return list_samples(url, *rest, **named)
 
-    monkeypatch.setattr(catalog, "_walk", noted)
+    monkeypatch.setattr(sample_catalog, "list_samples", noted)
     for number in (0, 0, 1, 1, 2, 2, 3, 3, 0):
         assert catalog.count(named(urls[number])) == (4, 4, 21, 12)[number]
     assert [urls.index(url) for url in walks] == [0, 1, 2, 2, 3, 0]
