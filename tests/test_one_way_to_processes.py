@@ -11,7 +11,7 @@ PEER, KEEPER, RETRIES = "wdsflow.engines.peer", "wdsflow.engines.keeper", "wdsfl
 STARTS = {  # call -> who makes it
     "Popen": {PEER, "wdsflow.shards.source.streams"},  # commands of users behind pipe: urls
     "fork": {KEEPER},
-    "Process": {"wdsflow.training.workers.decoders", KEEPER},  # forks with shared memory; psutil's
+    "Process": {"wdsflow.training.workers.decoder_process", KEEPER},  # forks with shared memory; psutil's
     "posix_spawn": set(),
     "spawnv": set(),
     "ProcessPoolExecutor": set(),
@@ -38,7 +38,7 @@ def test_only_the_peer_starts_processes():
         module
         for module in found["Process"]
         if "psutil" in {name for name, _ in imports_of(module, MODULES[module])}
-        and module != "wdsflow.training.workers.decoders"
+        and module != "wdsflow.training.workers.decoder_process"
     }
     assert {**found, "Process": found["Process"] - watched | {KEEPER}} == STARTS
 
@@ -54,7 +54,7 @@ def test_only_the_peer_and_its_keeper_read_how_a_process_ended():
     assert reading == {
         (PEER, "returncode"),
         (PEER, "Signals"),
-        ("wdsflow.training.workers.decoders", "exitcode"),  # of a fork; ``killed_by`` explains it
+        ("wdsflow.training.workers.decoder_process", "exitcode"),  # of a fork; ``killed_by`` explains it
     }
 
 

@@ -38,7 +38,7 @@ from wdsflow.training.pixels.result_faults import fault_of
 from wdsflow.training.stalls import watchdog
 from wdsflow.training.stalls.field_fixes import processes_named
 from wdsflow.training.stalls.stall import StallError
-from wdsflow.training.workers import decoder_deaths
+from wdsflow.training.workers import decoder_position
 from wdsflow.training.workers.decoder_deaths import Death, death_message
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
@@ -194,7 +194,7 @@ def test_other_results_of_a_transform_are_fine():
 
 @pytest.mark.parametrize("decode_in", ["processes", "threads"])
 def test_a_tokenizer_that_hangs_is_named_with_its_sample_and_its_decoder(tmp_path, monkeypatch, decode_in):
-    monkeypatch.setattr(decoder_deaths, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
+    monkeypatch.setattr(decoder_position, "_PATIENCE", 600.0)  # however slow this machine is, the stack is written
 
     def tokenizer(text):
         return hang() if text == "marked" else [text]

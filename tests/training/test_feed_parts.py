@@ -19,10 +19,11 @@ from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.shards.source.base import named
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, captions_for, parse_captions
-from wdsflow.training.feed import epoch_counter, feed, sample_catalog
+from wdsflow.training.feed import epoch_counter, listing_cache, memory_shares, sample_catalog
 from wdsflow.training.feed.epoch_counter import EpochCounter
-from wdsflow.training.feed.feed import TooLittleMemory, shares
+from wdsflow.training.feed.listing import list_samples
 from wdsflow.training.feed.losses import StarvedError
+from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
 from wdsflow.training.feed.planner import Planner
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.stream import Stream, mixed
@@ -31,7 +32,7 @@ from wdsflow.training.orders.merged import shares_of
 from wdsflow.training.orders.openclip import EvaluationOrder, OpenClipOrder, ResampledOrder, Workload
 from wdsflow.training.orders.order import EpochPosition, StreamPosition
 from wdsflow.training.ranks import RankPlace
-from wdsflow.training.sample_tasks import Blob, SampleRef
+from wdsflow.training.sample_tasks import Blob, MadeSample, SampleRef
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
@@ -161,7 +162,7 @@ SHARES = {"batch": 100, "sample": 6000, "made": 1500, "decoders": 4, "chunk": 2,
 )
 def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monkeypatch):
     monkeypatch.setattr("wdsflow.memory.usage.host_memory", lambda: SimpleNamespace(total=16 << 30))
-    monkeypatch.setattr(feed, "ranks_here", lambda: 4)
+    monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(
             TooLittleMemory, match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples"
@@ -307,20 +308,19 @@ def test_the_samples_of_a_shard_are_listed(name, tmp_path, monkeypatch):
 
 
 def test_lists_of_shards_are_forgotten_where_they_are_too_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(sample_catalog, "_KEPT", 20)
+    monkeypatch.setattr(listing_cache, "_MOST", 20)
     urls = []
     for number, count in enumerate((4, 4, 21, 12)):
         members = [(f"{each:03d}.{field}", b"x") for each in range(count) for field in ("jpg", "txt")]
         urls.append(str(write_tar(tmp_path / f"{number}.tar", members)))
     catalog = Catalog(("jpg",), ("txt",), allow_pipe=False)
     walks = []
-    walk = catalog._walk
 
     def noted(url, *rest, **named):
         walks.append(url)
-        return walk(url, *rest, **named)
+        return list_samples(url, *rest, **named)
 
-    monkeypatch.setattr(catalog, "_walk", noted)
+    monkeypatch.setattr(sample_catalog, "list_samples", noted)
     for number in (0, 0, 1, 1, 2, 2, 3, 3, 0):
         assert catalog.count(named(urls[number])) == (4, 4, 21, 12)[number]
     assert [urls.index(url) for url in walks] == [0, 1, 2, 2, 3, 0]
@@ -378,15 +378,16 @@ def plan(order, tally, bad, begun):
     waiting = []
     lines = []
     try:
-        for tasks in planner.chunks():
+        while not planner.finished:
+            tasks = planner.draw()
             if tasks:
                 lines.append(f"  {' '.join(told(task) for task in tasks)} {tasks[0].seed % 1000}")
             waiting.append(tasks)
             if len(waiting) > 2 or not tasks:
                 done = waiting.pop(0)
-                planner.take(done, [made(task, bad) for task in done])
+                planner.take(made(done, bad))
             while (batch := planner.next_batch()) is not None:
-                keys = " ".join(task.ref.key for task in batch.tasks)
+                keys = " ".join(task.ref.key for task in batch.samples)
                 after = [tuple(each) for each in batch.after.streams] or batch.after.samples
                 awaited = "several" if planner.awaited is None else planner.awaited.number
                 lines.append(f"  batch {batch.number}: {keys}; {after}, next {awaited}")
@@ -418,12 +419,14 @@ def test_samples_are_let_go_of_when_their_batch_has_been_assembled(tmp_path):
         gc.disable()
         try:
             batch = None
-            chunks = planner.chunks()
             while batch is None:
-                tasks = next(chunks)
-                planner.take(tasks, [Sample() for _ in tasks])  # type: ignore[misc]
+                tasks = planner.draw()
+                for task in tasks:
+                    task.result = Sample()  # type: ignore[assignment]
+                planner.take(tasks)
                 batch = planner.next_batch()
-            living = [weakref.ref(sample) for sample in batch.samples]
+            del tasks, task
+            living = [weakref.ref(task.result) for task in batch.samples]
             batch.samples.clear()
             assert [reference() for reference in living] == [None] * 4
         finally:
@@ -440,6 +443,9 @@ def starved(error):
     return f"  StarvedError(stream={stream}, usable={error.usable}, in_a_row={error.in_a_row})"
 
 
-def made(task, bad):
-    key, shard = task.ref.key, task.ref.shard
-    return FeedLoss("decode", "cut", key, named(shard)) if bad and key.endswith(bad) else key
+def made(tasks, bad):
+    for task in tasks:
+        key, shard = task.ref.key, task.ref.shard
+        lost = bad and key.endswith(bad)
+        task.result = FeedLoss("decode", "cut", key, named(shard)) if lost else MadeSample(key, "")
+    return tasks

@@ -23,7 +23,7 @@ from tests.training.shards import as_text, jpeg, texts, write_shards, write_tar
 from tests.training.test_loader import EVAL
 from wdsflow.training.feed_options import FeedOptions, SampleError
 from wdsflow.training.openclip import get_data, get_wds_dataset
-from wdsflow.training.workers.sample_work import SampleWork
+from wdsflow.training.workers import sample_work
 
 QUIET = FeedOptions(status_every=0.0, decode_in="threads")
 BOTH = (EVAL, EVAL)
@@ -61,7 +61,7 @@ def test_a_fault_of_our_own_is_not_blamed_on_a_sample(tmp_path, monkeypatch):
     def broken(*_):
         raise AssertionError("of ours")
 
-    monkeypatch.setattr(SampleWork, "_read", broken)
+    monkeypatch.setattr(sample_work, "read_members", broken)
     args = Namespace(train_data=write_shards(tmp_path, [20]), workers=1)
     with pytest.raises(RuntimeError, match=r"wdsflow failed \(read\) .* of ours. This is a fault of wdsflow") as caught:
         next(iter(get_data(args, BOTH, tokenizer=as_text, options=QUIET)["train"].dataloader))

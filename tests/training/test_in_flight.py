@@ -19,8 +19,8 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 
 from tests.training.shards import samples, texts, write_shards, write_tar
 from tests.training.test_loader import loader
-from wdsflow.training.feed.assembler import stack
-from wdsflow.training.feed.feed import shares
+from wdsflow.training.feed.joining import stack
+from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import image_work
 from wdsflow.training.stalls.stall import StallError
@@ -103,7 +103,7 @@ def test_samples_of_streams_that_wait_for_their_batch_hold_no_content(tmp_path):
     while (ready := run.next(lambda waited: None)) is not None:
         planner = run.planner
         most = max(most, planner._held)
-        waiting = [task.ref.held for step in planner._planned for task, _ in step.valid()]
+        waiting = [task.ref.held for step in planner._planned for task in step.valid()]
         assert not any(waiting)
         del ready
     assert most <= loading._feed._shares.raw + 1_100_000

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from wdsflow.engines import site as cores
-from wdsflow.training.feed.feed import shares
+from wdsflow.training.feed.memory_shares import shares
 from wdsflow.training.ranks import cores_for_rank, decoders_for, ranks_here
 
 SLURM = {"SLURM_PROCID": "9", "SLURM_NTASKS": "20", "SLURM_STEP_TASKS_PER_NODE": "8(x2),4", "SLURM_CPUS_ON_NODE": "64"}

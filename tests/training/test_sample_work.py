@@ -13,7 +13,8 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
 from wdsflow.training.columns import Columns
 from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task
-from wdsflow.training.workers.sample_work import Files, SampleWork
+from wdsflow.training.workers.sample_members import OpenShards
+from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
 
 GOLDEN = Path(__file__).parent / "golden" / "feed_parts.txt"
 
@@ -64,19 +65,21 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
         "large caption in a file": (at("jpg", 5, 0), (at("txt", LARGEST + 1, 5),)),
         **{name: (Blob("jpg", 5, -1, name.encode()), (held,)) for name in ("memory", "drop", "stage")},
     }
-    files = Files()
-    work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, files=files)
+    shards = OpenShards()
+    source = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, shards=shards)
+    work = ChunkWork((source,))
     lines, notes = [], []
     tasks = [task(SampleRef(named("x.tar"), key, *rest)) for key, rest in samples.items()]
-    for one, result in zip(tasks, work(tasks, notes.append), strict=True):
-        lines.append(f"{one.ref.key}: {result}")
+    work(tasks, notes.append)
+    lines += [f"{one.ref.key}: {one.result}" for one in tasks]
     missing = task(SampleRef(named("no.tar"), "k", at("jpg", 1, 0), (at("txt", 1, 1),)))
-    lines += [repr(each) for each in work([missing], notes.append)]
+    work([missing], notes.append)
+    lines.append(repr(missing.result))
     fault = task(SampleRef(named("x.tar"), "k", Blob("jpg", 5, -1, b"fault"), (held,)))
     with pytest.raises(RuntimeError) as caught:
         work([fault], notes.append)
     check_text(GOLDEN, "made samples", "\n".join([*lines, str(caught.value), repr(notes)]))
-    files.close()
+    work.close()
 
 
 def short(texts):
@@ -102,11 +105,9 @@ def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(token
         task(SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), number)
         for number, (key, text) in enumerate(captions.items())
     ]
-    work = SampleWork(
-        Images(), Columns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100, files=Files()
-    )
+    work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100)
     with pytest.raises(RuntimeError) as caught:
-        work(tasks, lambda note: None)
+        ChunkWork((work,))(tasks, lambda note: None)
     text = re.sub(r"/\S*/(\w+\.py), line \d+", r"\1", str(caught.value))
     check_text(GOLDEN, f"a tokenizer that fails: {tokenizer.__name__}", text)
 
@@ -122,7 +123,7 @@ def test_files_stay_open_while_they_are_used(tmp_path):
     paths = [tmp_path / f"{number:02d}" for number in range(66)]
     for number, path in enumerate(paths):
         path.write_bytes(b"%02d345" % number)
-    files = Files()
+    files = OpenShards()
     with files.use(Shard.file(str(paths[0]))) as first:
         opened = []
         for path in paths[1:]:

@@ -21,7 +21,7 @@ from tests.training.test_loader import TRAIN, digest, loader
 from wdsflow.training.feed_options import DecoderError
 from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.pixels.image_work import ImageWork
-from wdsflow.training.workers import decoder, decoders
+from wdsflow.training.workers import decoder, decoder_process, processes
 
 pytestmark = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="does not fork")
 
@@ -38,7 +38,7 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path
             begin(seat)
 
     monkeypatch.setattr(decoder, "_be_a_worker", locked)
-    monkeypatch.setattr(decoders, "DECODER_BEGINS", 1.0)
+    monkeypatch.setattr(processes, "DECODER_BEGINS", 1.0)
     before = living_children()
     loading = loader(data, preprocess=preprocess, decode_in="processes", decoders=2)
     with lock:
@@ -53,13 +53,13 @@ def test_decoders_that_hang_before_their_first_sample_are_started_again(tmp_path
 
 def test_a_decoder_that_ended_is_noticed_though_another_process_keeps_its_pipe_open(tmp_path, monkeypatch):
     """As one does that another thread of the program forked in the midst of the start of decoders."""
-    data, kept, widen = shards(tmp_path), [], decoders._widen
+    data, kept, widen = shards(tmp_path), [], decoder_process._widen
 
     def keep(end):
         widen(end)
         kept.append(os.dup(end.fileno()))
 
-    monkeypatch.setattr(decoders, "_widen", keep)
+    monkeypatch.setattr(decoder_process, "_widen", keep)
     with ended(DecoderError, f"(?s)was ended by SIGKILL, {NAMED}"):
         run(loader(data, preprocess=Transform(lambda: end_by(signal.SIGKILL))))
     for end in kept:
@@ -114,7 +114,6 @@ def test_an_abandoned_iterator_may_be_closed_in_the_midst_of_any_call(tmp_path):
             called.add(frame.f_code.co_name)
 
     loading = loader(write_shards(tmp_path, [40, 40]), decode_in="threads", decoders=1)
-    loading._feed._ready_engine()
     made = loading._feed.start(0, EpochPosition())
     made.close()
     threading.setprofile(note)

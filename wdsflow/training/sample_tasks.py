@@ -1,8 +1,11 @@
-"""The values that pass through the feed: the location of a sample, its stream, its task."""
+"""The forms that a sample takes in the feed: where its members are, a task to make it, and what was made of it."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from wdsflow.shards.shard import Shard
+from wdsflow.training.stalls.loss_tally import FeedLoss
 
 
 class Blob(NamedTuple):
@@ -53,18 +56,65 @@ class StreamKey(NamedTuple):
     number: int  # among the streams of this round of the source
 
 
-class Task(NamedTuple):
-    """One sample to make, and its random seed."""
+class MadeSample(NamedTuple):
+    """A sample that has been decoded: its values in a batch."""
+
+    # From ``ImageWork.run``; in a decoding process, where it is in shared memory.
+    image: object
+    # From the tokenizer, without its first dimension; before that, the caption.
+    text: object
+    # Other columns.
+    more: tuple[object, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One sample to make, and what became of it.
+
+    ``seed``: for its random transforms. ``round``: of its stream. ``number``: in this round. ``slot``: for its image, in
+    memory that processes share; -1 for none. ``result``: None while it is not known.
+    """
 
     ref: SampleRef
     seed: int
     stream: StreamKey
-    round: int  # of its stream
-    number: int  # in this round
+    round: int
+    number: int
+    slot: int = -1
+    result: MadeSample | FeedLoss | None = None
 
-    def without_content(self) -> "Task":
-        """Return the task without the content that its sample was made of."""
-        return self._replace(ref=self.ref.without_content()) if self.ref.held else self
+    @property
+    def made(self) -> MadeSample:
+        """The sample, if it was not lost."""
+        assert isinstance(self.result, MadeSample)
+        return self.result
+
+    def drop_content(self) -> None:
+        """Drop the content that the sample was made of."""
+        if self.ref.held:
+            self.ref = self.ref.without_content()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Plain tuples: named ones, which pickle calls in Python, take three times as long.
+        ref = self.ref
+        texts = [tuple(blob) for blob in ref.texts]
+        members = ref.shard, ref.key, tuple(ref.image), texts
+        return _task, (members, self.seed, tuple(self.stream), self.round, self.number, self.slot)
+
+
+class Chunk:
+    """Tasks that a decoder does together. ``done``: all have results, or the work has raised ``error``."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = tasks
+        self.error: BaseException | None = None
+        self.done = False
+
+    def results(self) -> Sequence[Task]:
+        """Return the tasks with their results, or raise the error of the work."""
+        if self.error is not None:
+            raise self.error
+        return self.tasks
 
 
 class Reading(NamedTuple):
@@ -74,3 +124,10 @@ class Reading(NamedTuple):
     seconds: float
     samples: int  # so far
     key: str  # of the last of them
+
+
+def _task(members: tuple[Any, ...], seed: int, stream: tuple[Any, ...], round_: int, number: int, slot: int) -> Task:
+    """Return a task from its pickle."""
+    shard, key, image, texts = members
+    ref = SampleRef(shard, key, Blob(*image), tuple(Blob(*text) for text in texts))
+    return Task(ref, seed, StreamKey(*stream), round_, number, slot)

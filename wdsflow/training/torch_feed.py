@@ -16,10 +16,10 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
 from .columns import Columns, UserMap, parse_fields
-from .feed.feed import FeedRecipe, FeedSource
 from .feed.loader import Loader
-from .feed.sample_catalog import shard_list
+from .feed.recipe import FeedRecipe, FeedSource
 from .feed.sample_counts import count_samples, nothing_usable
+from .feed.shard_lists import shard_list
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
 from .orders.balanced import BalancedOrder, MixedSource

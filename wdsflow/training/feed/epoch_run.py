@@ -7,20 +7,23 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from wdsflow.training.orders.order import EpochPosition
-from wdsflow.training.sample_tasks import Task
-from wdsflow.training.workers.chunk_engines import Threads
+from wdsflow.training.sample_tasks import Chunk, Task
 from wdsflow.training.workers.decoders import Decoders
-from wdsflow.training.workers.sample_work import MadeSample, MixedWork
 
 from .assembler import Batch
 from .planner import Planner
 
-_LOOK = 0.5  # seconds between two checks of the other ranks
-_AT_EXIT = 3.0  # seconds that a thread has to end when Python does
+# Seconds between two checks of the other ranks.
+_LOOK = 0.5
+# Seconds without an answer of a decoder, after which it is checked whether the run has been stopped.
+_ANSWER = 0.2
+# Seconds that a thread has to end when Python does.
+_AT_EXIT = 3.0
 
 
 class Ready(NamedTuple):
@@ -44,30 +47,38 @@ _living: "weakref.WeakSet[EpochRun]" = weakref.WeakSet()
 
 
 class EpochRun:
-    """Makes the batches of one epoch in its own thread; at most one complete batch waits."""
+    """Makes the batches of one epoch in its own thread; at most one complete batch waits.
+
+    Args:
+        begin_decoding: starts the decoders.
+        plan: makes the planner. Its argument is what the planner calls periodically.
+        assemble: joins the samples of a batch.
+    """
 
     def __init__(
         self,
-        engine: Threads | Decoders,
-        work: MixedWork,
-        assemble: Callable[[list[MadeSample], list[Task]], Batch],
+        begin_decoding: Callable[[], Decoders],
         plan: Callable[[Callable[[], None]], Planner],
+        assemble: Callable[[Sequence[Task]], Batch],
     ) -> None:
-        self.engine = engine
-        self._work, self._assemble, self._plan = work, assemble, plan
+        self._plan, self._assemble = plan, assemble
         # An abandoned iterator is closed during garbage collection, maybe inside these calls: closing must not take a
         # lock that they hold. queue.Queue and threading.Event have one, SimpleQueue does not.
         self._ready: queue.SimpleQueue[Ready | _End] = queue.SimpleQueue()
-        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one item for each free place
+        # One item for each free place.
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._room.put(None)
-        self.stopped = False  # it has been told to stop; its thread may still be at work
-        self._closed = False  # its thread has ended, too
+        # It has been told to stop; its thread may still be at work.
+        self.stopped = False
+        # Its thread has ended, too.
+        self._closed = False
         self.planner: Planner | None = None
-        for run in list(_living):  # a process that is forked while the thread of a dropped feed holds a lock would hang
+        # A process that is forked while the thread of a dropped feed holds a lock would hang.
+        for run in list(_living):
             if run.stopped:
                 run.close(_AT_EXIT)
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
-        self._results = engine.map(work, self._chunks())  # lazily: the planner is made later
+        self.decoders = begin_decoding()
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
         self._thread.start()
         self.owner = os.getpid()
@@ -92,7 +103,8 @@ class EpochRun:
             if isinstance(item, Ready):
                 self._room.put(None)
                 return item
-            self._ready.put(item)  # for the next call
+            # For the next call.
+            self._ready.put(item)
             if item.error is not None:
                 raise item.error
             return None
@@ -108,15 +120,17 @@ class EpochRun:
                 self._ready.get_nowait()
         if threading.current_thread() is not self._thread:
             self._thread.join(wait)
-            if self._thread.is_alive():  # it is sending to a process that hangs
-                self.engine.kill()
+            # It is sending to a process that hangs.
+            if self._thread.is_alive():
+                self.decoders.kill()
                 self._thread.join(1.0)
             self._closed = not self._thread.is_alive()
 
     def abandon(self) -> None:
         """Stop soon. Takes no lock: garbage collection may call it anywhere."""
         self.stopped = True
-        self._room.put(None)  # wakes the thread
+        # Wakes the thread.
+        self._room.put(None)
 
     def _drive(self) -> None:
         error: BaseException | None = None
@@ -126,31 +140,45 @@ class EpochRun:
             return
         except BaseException as caught:  # noqa: BLE001 - raised where training waits
             error = caught
-        finally:
-            self._work.files.close()
         with contextlib.suppress(_Stopped):
             self._put(_End(error))
 
     def _make_all(self) -> None:
-        with contextlib.ExitStack() as stack:
-            results = stack.enter_context(contextlib.closing(self._results))  # type: ignore[type-var]
-            planner = self.planner = stack.enter_context(contextlib.closing(self._plan(self._look)))
+        with contextlib.closing(self.decoders), contextlib.closing(self._plan(self._look)) as planner:
+            self.planner = planner
+            # Results are taken in the order of their chunks: batches do not depend on who is done first.
+            pending: deque[Chunk] = deque()
             while not planner.finished:
                 self._look()
-                found = next(results, None)
-                if found is not None:
-                    planner.take(*found)
-                while (planned := planner.next_batch()) is not None:
-                    count = len(planned.samples)
-                    batch = self._assemble(planned.samples, planned.tasks)
-                    planned.samples.clear()  # frees their shared memory
-                    self._put(Ready(batch, planned.number, count, planned.after))
-                if found is None and not planner.finished:
-                    raise RuntimeError("the feed came to its end before the epoch did")
+                sent = self._send_next(planner, pending)
+                if pending and not pending[0].done:
+                    # After a chunk was sent there may be work for others: drawing it goes before waiting.
+                    self.decoders.wait(0 if sent else _ANSWER)
+                # Also without results: lost samples may need others, which are drawn next.
+                self._give_ready(planner)
+                while pending and pending[0].done and not planner.finished:
+                    planner.take(pending.popleft().results())
+                    self._give_ready(planner)
 
-    def _chunks(self) -> Iterator[Sequence[Task]]:
-        assert self.planner is not None
-        yield from self.planner.chunks()
+    def _send_next(self, planner: Planner, pending: deque[Chunk]) -> bool:
+        """Give the next chunk to a decoder, unless enough are in progress; return whether there was one."""
+        if len(pending) >= self.decoders.most_chunks:
+            return False
+        tasks = planner.draw()
+        if not tasks:
+            return False
+        chunk = Chunk(tasks)
+        self.decoders.send(chunk)
+        pending.append(chunk)
+        return True
+
+    def _give_ready(self, planner: Planner) -> None:
+        while (planned := planner.next_batch()) is not None:
+            samples = len(planned.samples)
+            batch = self._assemble(planned.samples)
+            # Frees their shared memory.
+            planned.samples.clear()
+            self._put(Ready(batch, planned.number, samples, planned.after))
 
     def _look(self) -> None:
         if self.stopped:

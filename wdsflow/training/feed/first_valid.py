@@ -8,7 +8,6 @@ from typing import TypeAlias
 from wdsflow.training.orders.order import StreamPosition
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
-from wdsflow.training.workers.sample_work import MadeSample
 
 from .losses import Losses
 from .stream import Stream
@@ -32,7 +31,7 @@ class FirstValid:
     """
 
     def __init__(self, streams: Iterable[StreamKey], open_stream: OpenStream, losses: Losses) -> None:
-        self.samples: list[tuple[Task, MadeSample]] = []
+        self.samples: list[Task] = []
         self.exhausted = False
         self._in_progress: Sequence[Task] | None = None
         self._tasks = _all_tasks(streams, open_stream)
@@ -51,15 +50,16 @@ class FirstValid:
         """Return whether these are the tasks in progress."""
         return tasks is self._in_progress
 
-    def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take the results of the tasks that were drawn. Raises StarvedError if too many samples were lost in a row."""
+    def take(self, tasks: Sequence[Task]) -> None:
+        """Take the tasks that were drawn, with results. Raises StarvedError if too many samples were lost in a row."""
         self._in_progress = None
-        for task, result in zip(tasks, results, strict=True):
-            if isinstance(result, FeedLoss):
+        for task in tasks:
+            if isinstance(task.result, FeedLoss):
                 self._losses.miss()
             else:
                 self._losses.in_a_row = 0
-                self.samples.append((task.without_content(), result))
+                task.drop_content()
+                self.samples.append(task)
 
     def close(self) -> None:
         """Let the open stream stop reading ahead."""

@@ -19,15 +19,16 @@ from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
 from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message
 from wdsflow.training.stalls.watchdog import Watchdog
-from wdsflow.training.workers.decoders import kill_decoders
+from wdsflow.training.workers.decoder_process import kill_decoders
 
 from .callers import check_caller, check_process
 from .epoch_batches import EpochBatches
 from .epoch_counter import EpochCounter
 from .epoch_run import EpochRun, Ready
-from .feed import Feed, FeedRecipe
+from .feed import Feed
 from .headspace import Headspace, measured
 from .losses import StarvedError
+from .recipe import FeedRecipe
 from .state import VERSION, OtherSubset, State, check_state, resume_fixes
 
 
@@ -197,7 +198,6 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             self._run.close()
             self._run = None
         self._watchdog.stop()
-        self._feed.close()
 
     def _begin(self) -> tuple[EpochRun, int]:
         check_process(self._recipe.place, found=self._recipe.found)
@@ -298,7 +298,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             rank=place.rank,
             world_size=place.world_size,
             options=self._recipe.options,
-            busy=[] if waited is None else run.engine.busy(waited / 2),
+            busy=[] if waited is None else run.decoders.busy(waited / 2),
             reading=[each for source in self._recipe.sources for each in source.catalog.reading(waited / 2)]
             if waited is not None
             else [],

@@ -4,15 +4,12 @@ from collections import deque
 
 from wdsflow.training.orders.order import Step, StreamPosition
 from wdsflow.training.sample_tasks import Task
-from wdsflow.training.workers.sample_work import MadeSample
 
 from .stream import Stream
 
-Result = tuple[Task, MadeSample]
-
 
 class PlannedStep:
-    """A step, with the results of its runs as they come."""
+    """A step, with its samples as they come."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -23,7 +20,7 @@ class PlannedStep:
 
     @property
     def complete(self) -> bool:
-        """Whether no more results are to come."""
+        """Whether no more samples are to come."""
         while self._complete_runs < len(self.runs) and not self.runs[self._complete_runs].lacking:
             self._complete_runs += 1
         return self._complete_runs == len(self.runs)
@@ -33,17 +30,17 @@ class PlannedStep:
         """Lost samples that kept their places, so far."""
         return sum(run.lost for run in self.runs)
 
-    def results(self) -> list[Result | None]:
-        """Return the results so far in the order of the batch; None for a lost sample that keeps its place."""
-        return [result for run in self.runs for result in run.results]
+    def samples(self) -> list[Task | None]:
+        """Return the samples so far in the order of the batch; None for a lost one that keeps its place."""
+        return [task for run in self.runs for task in run.samples]
 
-    def valid(self) -> list[Result]:
+    def valid(self) -> list[Task]:
         """Return the samples so far."""
-        return [result for result in self.results() if result is not None]
+        return [task for task in self.samples() if task is not None]
 
 
 class PlannedRun:
-    """The results of one run of a step.
+    """The samples of one run of a step, as they come.
 
     It does not know its step: in a circle of references, samples would keep their shared memory until the garbage
     collector comes.
@@ -52,34 +49,34 @@ class PlannedRun:
     def __init__(self, samples: int) -> None:
         self.expected = samples
         self.lost = 0
-        self.results: list[Result | None] = []
+        self.samples: list[Task | None] = []
 
     @property
     def lacking(self) -> int:
-        """Results that are still to come."""
-        return self.expected - len(self.results)
+        """Samples that are still to come."""
+        return self.expected - len(self.samples)
 
-    def add(self, result: Result | None) -> None:
-        """Add the next result."""
-        self.results.append(result)
-        if result is None:
+    def add(self, task: Task | None) -> None:
+        """Add the next sample; None if it is lost and keeps its place."""
+        self.samples.append(task)
+        if task is None:
             self.lost += 1
 
     def end(self) -> None:
-        """Expect no more results."""
-        self.expected = len(self.results)
+        """Expect no more samples."""
+        self.expected = len(self.samples)
 
     def clear(self) -> int:
-        """Drop the results so far; return how many they were."""
-        dropped = len(self.results)
-        self.results.clear()
+        """Drop the samples so far; return how many they were."""
+        dropped = len(self.samples)
+        self.samples.clear()
         return dropped
 
 
 class StreamInUse:
-    """A stream, and where its results go.
+    """A stream, and where its samples go.
 
-    ``runs``: those that lack results of it, in the order of batches. ``in_progress``: tasks without results.
+    ``runs``: those that lack samples of it, in the order of batches. ``in_progress``: tasks without results.
     ``ended``: it has no more tasks. ``closed``: no more tasks of it are needed. ``given``: its position after the last
     sample that is in a batch.
 
@@ -98,10 +95,10 @@ class StreamInUse:
         self.usable = 0
         self.whole = position.number == 0
 
-    def add(self, result: Result | None) -> None:
-        """Add the next result to the first run that lacks one."""
+    def add(self, task: Task | None) -> None:
+        """Add the next sample to the first run that lacks one."""
         run = self.runs[0]
-        run.add(result)
+        run.add(task)
         if not run.lacking:
             self.runs.popleft()
 

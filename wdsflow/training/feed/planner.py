@@ -1,18 +1,17 @@
 """Carries out an order: which samples are made next, and which batch each of them belongs to."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from wdsflow.training.orders.order import EpochPosition, Order, Run, Step, StreamPosition
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
-from wdsflow.training.workers.sample_work import MadeSample
 
 from .first_valid import FirstValid, OpenStream
 from .losses import Losses, StarvedError
-from .planned_step import PlannedRun, PlannedStep, Result, StreamInUse
+from .planned_step import PlannedRun, PlannedStep, StreamInUse
 from .replacements import Replacements
 from .stream import Stream
 
@@ -21,11 +20,10 @@ _AT_ONCE = 1000
 
 
 class BatchSamples(NamedTuple):
-    """The samples of one batch, and the position after it."""
+    """The samples of one batch, and the position after it. ``number``: in its epoch."""
 
-    number: int  # in its epoch
-    samples: list[MadeSample]
-    tasks: list[Task]  # of the samples
+    number: int
+    samples: list[Task]
     after: EpochPosition
 
 
@@ -107,17 +105,16 @@ class Planner:
             return planned.step.runs[0].stream
         return None
 
-    def chunks(self) -> Iterator[Sequence[Task]]:
-        """Yield the next chunks; an empty one if enough samples are in progress."""
-        while not self.finished:
-            yield self._draw() or self._replacements.search(self._chunk)
+    def draw(self) -> list[Task]:
+        """Return the next tasks for a decoder; none if enough samples are in progress."""
+        return self._draw() or self._replacements.search(self._chunk)
 
-    def take(self, tasks: Sequence[Task], results: Sequence[MadeSample | FeedLoss]) -> None:
-        """Take the results of a chunk. Raises StarvedError if too many samples were lost in a row."""
+    def take(self, tasks: Sequence[Task]) -> None:
+        """Take drawn tasks, which now have results. Raises StarvedError if too many samples were lost in a row."""
         if self._first_valid.drew(tasks):
-            self._first_valid.take(tasks, results)
+            self._first_valid.take(tasks)
             return
-        for task, result in zip(tasks, results, strict=True):
+        for task in tasks:
             self._held -= task.ref.held
             used = self._streams[task.stream]
             used.in_progress -= 1
@@ -125,12 +122,13 @@ class Planner:
                 self._end_round(used)
             if used.starved:
                 self._drawn -= 1
-            elif isinstance(result, FeedLoss):
-                self._lose(used, task, result)
+            elif isinstance(task.result, FeedLoss):
+                self._lose(used, task, task.result)
             else:
                 self._losses.in_a_row = 0
                 used.usable += 1
-                used.add((task.without_content(), result))
+                task.drop_content()
+                used.add(task)
             if not used.in_progress:
                 self._settle(used)
 
@@ -140,25 +138,24 @@ class Planner:
             first = self._planned[0]
             if not first.complete:
                 return None
-            results = self._filled(first) if self._order.keeps_places else self._whole(first)
-            if results is None:
+            samples = self._filled(first) if self._order.keeps_places else self._whole(first)
+            if samples is None:
                 self._plan()
                 return None
             self._planned.popleft()
             self._planned_samples -= first.size
             self._plan()
             # A stream that has stopped may have no sample left for its batch.
-            if results:
-                return self._give(first, results)
+            if samples:
+                return self._give(first, samples)
         return None
 
-    def _give(self, planned: PlannedStep, results: Sequence[Result]) -> BatchSamples:
-        """Return a batch of these results, and count them."""
-        tasks = [task for task, _ in results]
+    def _give(self, planned: PlannedStep, samples: list[Task]) -> BatchSamples:
+        """Return a batch of these samples, and count them."""
         filled = planned.lost
-        own = len(results) - filled
+        own = len(samples) - filled
         # The stream of a strict order begins again to fill its batches.
-        again = sum(task.round > task.stream.round for task in tasks)
+        again = sum(task.round > task.stream.round for task in samples)
         repeated = own if planned.step.repeated else again
         self._drawn -= own
         self._tally.kept += own - repeated
@@ -166,13 +163,13 @@ class Planner:
             self._tally.noted[REPEATED] += filled + repeated
         streams: list[StreamPosition] = []
         if not self._order.keeps_places:
-            last = tasks[-1]
+            last = samples[-1]
             self._streams[last.stream].given = StreamPosition(last.round, last.number + 1)
             streams = [used.given for used in self._streams.values()]
         number = self._next_number
         self._next_number += 1
         after = EpochPosition(number + 1, streams, planned.step.stop)
-        return BatchSamples(number, [made for _, made in results], tasks, after)
+        return BatchSamples(number, samples, after)
 
     # Planning
 
@@ -331,15 +328,15 @@ class Planner:
 
     # Batches
 
-    def _whole(self, planned: PlannedStep) -> list[Result]:
+    def _whole(self, planned: PlannedStep) -> list[Task]:
         """Return the samples of the next batch: fewer than planned, or none, if its stream has stopped."""
-        results = planned.valid()
-        if len(results) < planned.size and self._order.at_end == "restart":
+        samples = planned.valid()
+        if len(samples) < planned.size and self._order.at_end == "restart":
             key = planned.step.runs[0].stream
             raise StarvedError(key, self._streams[key].usable)
-        return results
+        return samples
 
-    def _filled(self, planned: PlannedStep) -> list[Result] | None:
+    def _filled(self, planned: PlannedStep) -> list[Task] | None:
         """Return the samples of the next batch, with others in the places of lost ones; None while these are not known."""
         later = islice(self._planned, 1, None)
         return self._replacements.fill(planned, later, all_planned=self._all_planned)

@@ -7,7 +7,7 @@ from wdsflow.training.sample_tasks import Task
 
 from .first_valid import FirstValid
 from .losses import Losses, StarvedError
-from .planned_step import PlannedStep, Result
+from .planned_step import PlannedStep
 
 
 class Replacements:
@@ -34,7 +34,7 @@ class Replacements:
             return []
         return self._first_valid.draw(count)
 
-    def fill(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Result] | None:
+    def fill(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Task] | None:
         """Return the samples of a complete step with others in the places of lost ones; None while these are not known.
 
         Args:
@@ -51,9 +51,9 @@ class Replacements:
         if not others:
             return None
         endless = cycle(others)
-        return [next(endless) if result is None else result for result in planned.results()]
+        return [next(endless) if task is None else task for task in planned.samples()]
 
-    def _others(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Result]:
+    def _others(self, planned: PlannedStep, later: Iterable[PlannedStep], *, all_planned: bool) -> list[Task]:
         lost = planned.lost
         for step in later:
             following = step.valid()[:lost]
@@ -65,7 +65,7 @@ class Replacements:
             return []
         return planned.valid() or self._first_ones(lost)
 
-    def _first_ones(self, count: int) -> list[Result]:
+    def _first_ones(self, count: int) -> list[Task]:
         first = self._first_valid
         self._needed = count
         if len(first.samples) < count and not first.exhausted:

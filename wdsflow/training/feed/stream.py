@@ -11,8 +11,9 @@ from wdsflow.training.orders.order import StreamPosition
 from wdsflow.training.sample_tasks import SampleRef, StreamKey, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
+from .listing import Listed
 from .read_ahead import ReadAhead
-from .sample_catalog import Catalog, Listed
+from .sample_catalog import Catalog
 
 # Draws for each shard; the chance that a shard is never drawn is 1 in 10**8.
 _MOST_DRAWS = 20

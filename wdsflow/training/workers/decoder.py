@@ -12,91 +12,119 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from wdsflow.training.feed_options import SampleError
-from wdsflow.training.sample_tasks import Task
+from wdsflow.training.sample_tasks import MadeSample, Task
 from wdsflow.training.stalls.loss_tally import FeedLoss
 
-from .decoder_deaths import Whereabouts
-from .sample_work import MadeSample, MixedWork
+from .decoder_position import SharedPosition
+from .sample_work import ChunkWork
 from .slots import HeldSlot, Slots, joined_rows, packed
 
-END = b"end"  # the last order
-_PARENT = 2.0  # seconds between two checks that the parent is alive
+# The last message to a process.
+END = b"end"
+# Seconds between two checks that the parent is alive.
+_PARENT = 2.0
 
 
-class DecodeOrder(NamedTuple):
-    """A chunk to be decoded."""
-
-    tasks: Sequence[Task]
-    slots: Sequence[int]  # for each task; -1 if none was free
-
-
-class Answer(NamedTuple):
-    """The results of a chunk."""
-
-    lost: dict[int, FeedLoss]  # by task
-    images: list[object]  # of the other tasks; ``HeldSlot`` if in a slot
-    texts: Iterable[object]  # of the same: an array with a row for each, or a list
-    more: Iterable[tuple[object, ...]] = ()  # of the same: other columns
-    error: BaseException | None = None
-    trace: str = ""  # of the error, if its message does not explain it
-
-
-class Seat(NamedTuple):
-    """The number of a process among ``total``, and its shared memory."""
+class DecoderSetup(NamedTuple):
+    """The number of a process among ``total``, and what it shares with its parent if it is forked."""
 
     number: int
     total: int
     slots: Slots | None
-    where: Whereabouts | None
+    position: SharedPosition | None
 
 
-def serve(orders: Connection, answers: Connection, others: Sequence[Connection], work: MixedWork, seat: Seat) -> None:
-    """Answer orders until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+class _Answer(NamedTuple):
+    """The results of a chunk, column by column: sample by sample they would take three times as long to pickle.
+
+    ``lost``: by the number of the task; the columns have the others. ``images``: a ``HeldSlot`` if it is in a slot.
+    ``texts``: an array with a row for each, or a list. ``trace``: if ``error`` does not explain itself.
+    """
+
+    lost: dict[int, FeedLoss]
+    images: Sequence[object] = ()
+    texts: Iterable[object] = ()
+    more: Sequence[tuple[object, ...]] = ()
+    error: BaseException | None = None
+    trace: str = ""
+
+
+def serve(
+    chunks: Connection, answers: Connection, others: Sequence[Connection], work: ChunkWork, setup: DecoderSetup
+) -> None:
+    """Answer chunks until the last one, or until the parent has died. ``others``: the parent's ends of pipes."""
+    # The parent ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if seat.where is not None:
-        seat.where.listen()
+    if setup.position is not None:
+        setup.position.listen()
+    # A pipe ends when all copies of its other end are closed.
     for other in others:
-        other.close()  # a pipe ends when all copies of its other end are closed
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # otherwise each starts a thread per processor
-    gc.freeze()  # collecting the parent's objects would copy them
+        other.close()
+    # Otherwise each starts a thread per processor.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Collecting the parent's objects would copy them.
+    gc.freeze()
     gc.enable()
-    _be_a_worker(seat)
+    _be_a_worker(setup)
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(orders, waiting), name="wdsflow-orders", daemon=True).start()
+    threading.Thread(target=_receive, args=(chunks, waiting), name="wdsflow-chunks", daemon=True).start()
     number = 0
     while True:
-        order: DecodeOrder = pickle.loads(waiting.get())  # noqa: S301 - by the parent
+        tasks: Sequence[Task] = pickle.loads(waiting.get())  # noqa: S301 - by the parent
         number += 1
-        data = _packed(_answer(order, number, work, seat))
+        data = _packed(_answer(tasks, number, work, setup))
         try:
             answers.send_bytes(data)
-        except OSError:  # the parent has died
+        except OSError:
+            # The parent has died.
             os._exit(0)
+        # An idle process must not hold images.
+        del tasks, data
 
 
-def _be_a_worker(seat: Seat) -> None:
+def read_answer(data: bytes, tasks: Sequence[Task], slots: Slots) -> None:
+    """In the parent: set the results of tasks; images are views of their slots. Raises the error of the work."""
+    answer: _Answer = pickle.loads(data)  # noqa: S301 - by a child of ours
+    if answer.error is not None:
+        slots.give_back(*(task.slot for task in tasks))
+        raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
+    columns = zip(answer.images, answer.texts, answer.more, strict=True)
+    for number, task in enumerate(tasks):
+        if number in answer.lost:
+            task.result = answer.lost[number]
+            slots.give_back(task.slot)
+            continue
+        image, text, more = next(columns)
+        if isinstance(image, HeldSlot):
+            image = slots.lend(task.slot, image)
+        else:
+            slots.give_back(task.slot)
+        task.result = MadeSample(image, text, more)
+
+
+def _be_a_worker(setup: DecoderSetup) -> None:
     """Look like a DataLoader's worker, for transforms that ask torch which one they are in."""
     import torch
     from torch.utils.data._utils import worker
 
     torch.set_num_threads(1)
     worker._worker_info = worker.WorkerInfo(  # noqa: SLF001 - what get_worker_info() returns
-        id=seat.number,
-        num_workers=seat.total,
-        seed=seat.number,
+        id=setup.number,
+        num_workers=setup.total,
+        seed=setup.number,
         dataset=None,  # type: ignore[arg-type]  # there is none
     )
 
 
-def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
-    """Receive orders at once, so that the parent never waits; end this process after the last one."""
+def _receive(chunks: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
+    """Receive chunks at once, so that the parent never waits; end this process after the last one."""
     parent = os.getppid()
     try:
         # Other forks may hold the parent's end too, and keep the pipe open.
         while os.getppid() == parent:
-            if orders.poll(_PARENT):
-                data = orders.recv_bytes()
+            if chunks.poll(_PARENT):
+                data = chunks.recv_bytes()
                 if data == END:
                     break
                 waiting.put(data)
@@ -105,60 +133,54 @@ def _receive(orders: Connection, waiting: "queue.SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def _answer(order: DecodeOrder, number: int, work: MixedWork, seat: Seat) -> Answer:
-    lost: dict[int, FeedLoss] = {}
-    images: list[object] = []
-    texts: list[object] = []
-    more: list[tuple[object, ...]] = []
-    where, slots = seat.where, seat.slots
-    note: Callable[[int], None] = (lambda _: None) if where is None else lambda task: where.note(number, task)
+def _answer(tasks: Sequence[Task], number: int, work: ChunkWork, setup: DecoderSetup) -> _Answer:
+    note = _ignore if setup.position is None else _note_in(setup.position, number)
     try:
-        for task, (result, slot) in enumerate(zip(work(order.tasks, note), order.slots, strict=True)):
-            if isinstance(result, FeedLoss):
-                lost[task] = result
+        work(tasks, note)
+        lost: dict[int, FeedLoss] = {}
+        made: list[MadeSample] = []
+        images: list[object] = []
+        for task_number, task in enumerate(tasks):
+            if isinstance(task.result, FeedLoss):
+                lost[task_number] = task.result
                 continue
-            texts.append(result.text)
-            more.append(result.more)
-            images.append(result.image if slots is None else slots.write(slot, result.image))
-        note(len(order.tasks) + 1)  # all tasks are done
+            made.append(task.made)
+            image = task.made.image
+            images.append(image if setup.slots is None else setup.slots.write(task.slot, image))
+        # All tasks are done.
+        note(len(tasks) + 1)
+        texts = [sample.text for sample in made]
         rows = joined_rows(texts)
-        return Answer(lost, images, texts if rows is None else rows, more)
+        return _Answer(lost, images, texts if rows is None else rows, [sample.more for sample in made])
     except BaseException as error:  # noqa: BLE001 - raised where training waits
         return _failed(error)
 
 
-def _failed(error: BaseException) -> Answer:
+def _ignore(task: int) -> None:
+    """Nobody asks for the position of a process that is not forked."""
+
+
+def _note_in(position: SharedPosition, chunk: int) -> Callable[[int], None]:
+    def note(task: int) -> None:
+        position.write(chunk, task)
+
+    return note
+
+
+def _failed(error: BaseException) -> _Answer:
     """Return the answer for an error that is being handled."""
     trace = "" if isinstance(error, SampleError) else traceback.format_exc()
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     except Exception:  # noqa: BLE001 - whatever the reason, it cannot be sent
         error = RuntimeError(f"{type(error).__name__}: {error}")
-    return Answer({}, [], [], error=error, trace=trace)
+    return _Answer({}, error=error, trace=trace)
 
 
-def _packed(answer: Answer) -> bytes:
+def _packed(answer: _Answer) -> bytes:
     try:
         return packed(answer)
     except Exception as error:  # noqa: BLE001 - raised where training waits
         what = "what the image transform or the tokenizer returns cannot be sent to the training process"
         failure = SampleError(f"{what}: {error}\nLet it return tensors, arrays, numbers or text.")
         return pickle.dumps(_failed(failure), pickle.HIGHEST_PROTOCOL)
-
-
-def opened(data: bytes, order: DecodeOrder, slots: Slots) -> list[MadeSample | FeedLoss]:
-    """Return the results in an answer; images are views of their slots. Raises the error of the work."""
-    answer: Answer = pickle.loads(data)  # noqa: S301 - by a child of ours
-    if answer.error is not None:
-        slots.give_back(*order.slots)
-        raise answer.error from (RuntimeError(f"in a decoding process:\n{answer.trace}") if answer.trace else None)
-    images, texts, more = iter(answer.images), iter(answer.texts), iter(answer.more)
-    results: list[MadeSample | FeedLoss] = []
-    for task, slot in enumerate(order.slots):
-        image = None if task in answer.lost else next(images)
-        if isinstance(image, HeldSlot):
-            image = slots.lend(slot, image)
-        else:
-            slots.give_back(slot)
-        results.append(answer.lost[task] if task in answer.lost else MadeSample(image, next(texts), next(more)))
-    return results

@@ -1,98 +1,16 @@
-"""The position of a decoding process, and the message for its death."""
+"""The message for a decoding process that has ended, or that cannot be started."""
 
-import faulthandler
-import mmap
-import os
-import re
-import signal
-import time
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from wdsflow.engines.peer import Note, killed_by
-from wdsflow.memory.sizes import format_size, nameless_file
+from wdsflow.engines.peer import killed_by
+from wdsflow.memory.sizes import format_size
 from wdsflow.memory.usage import host_memory
-from wdsflow.stages import tokenize
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.sample_tasks import Task
 from wdsflow.training.stalls.field_fixes import argument, at, command, processes_named, resumed, without
 
 from .slots import more_shared, shared_memory_state
-
-_CELL = "qqd"  # orders begun, task of the latest, time
-_TEXT = mmap.PAGESIZE  # where the child's stack is written
-_PATIENCE = 0.5  # seconds that a process has to write it
-_FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
-# wdsflow/training/, and the code that calls the user's tokenizer
-_OURS = (os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), tokenize.__file__)
-
-
-class AtTask(NamedTuple):
-    """The position of a process."""
-
-    order: int  # chunks that it has begun
-    task: int  # in the latest; the number of its tasks during tokenizing, one more when done
-    since: float  # ``time.monotonic``, comparable across processes
-
-
-class Whereabouts:
-    """The position of a process in memory that it shares with its parent."""
-
-    def __init__(self) -> None:
-        self._fd = nameless_file(_TEXT)
-        self._cell = Note(_CELL, self._fd)
-        self._end = weakref.finalize(self, _close, self._fd, self._cell)
-        self.note(0, 0)
-
-    def close(self) -> None:
-        """In the parent: close its files."""
-        self._end()
-
-    def listen(self) -> None:
-        """In the child: let the parent request the stack, even inside a library's code."""
-        faulthandler.register(signal.SIGUSR2, file=self._fd, all_threads=False)
-
-    def note(self, order: int, task: int) -> None:
-        """In the child: write the position."""
-        self._cell.write(order, task, time.monotonic())
-
-    def read(self) -> AtTask:
-        """Return the last position."""
-        return AtTask(*self._cell.read())
-
-    def stack(self, pid: int) -> list[str]:
-        """Return the child's functions outside our code, innermost first; empty if it does not answer."""
-        os.ftruncate(self._fd, _TEXT)
-        os.lseek(self._fd, _TEXT, os.SEEK_SET)
-        os.kill(pid, signal.SIGUSR2)
-        until, text = time.monotonic() + _PATIENCE, b""
-        while time.monotonic() < until and not text.endswith(b"\n"):
-            time.sleep(0.02)
-            text = os.pread(self._fd, 1 << 16, _TEXT)
-        return frames(text.decode(errors="replace"))
-
-
-def _close(fd: int, cell: Note) -> None:
-    os.close(fd)
-    cell.close()  # it duplicates the descriptor
-
-
-def frames(dump: str) -> list[str]:
-    r"""Return the functions of a stack as faulthandler writes it.
-
-    >>> frames('Current thread 0x1 (most recent call first):\n  File "/x.py", line 3 in sleep\n')
-    ['sleep (/x.py, line 3)']
-    """
-    return others_frames((name, path, int(line)) for path, line, name in _FRAME.findall(dump))
-
-
-def others_frames(stack: Iterable[tuple[str, str, int]]) -> list[str]:
-    """Return functions with their files and lines, innermost first, up to the first of our own."""
-    theirs = takewhile(lambda frame: not frame[1].startswith(_OURS), stack)
-    return [f"{name} ({path}, line {line})" for name, path, line in theirs]
-
 
 _CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 
@@ -100,12 +18,18 @@ _CRASHES = frozenset({"SIGSEGV", "SIGILL", "SIGFPE", "SIGABRT"})
 class Death(NamedTuple):
     """How a process ended."""
 
-    who: str  # "decoder 1 (process 4242)"
-    code: int | None  # its exit status, negative for a signal
-    tasks: Sequence[Task]  # it was at one of these
-    tokens: bool  # all images of them were done
-    processes: int  # in all
-    known: bool  # they run one of OpenCLIP's transforms, and --decoders is their number
+    # Such as "decoder 1 (process 4242)".
+    who: str
+    # Its exit status, negative for a signal.
+    code: int | None
+    # It was at one of these.
+    tasks: Sequence[Task]
+    # All images of them were done.
+    tokens: bool
+    # In all.
+    processes: int
+    # They run one of OpenCLIP's transforms, and --decoders is their number.
+    known: bool
 
 
 def not_started_message(number: int, error: OSError, options: FeedOptions, *, known: bool) -> str:

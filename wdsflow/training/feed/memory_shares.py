@@ -1,0 +1,73 @@
+"""How the memory of a feed is divided."""
+
+from typing import NamedTuple
+
+from wdsflow.training.ranks import ranks_here
+
+# One in training, one ready, one being made.
+_BATCHES = 3
+# Bytes; an image that needs more is refused.
+_LEAST_DECODE = 64 << 20
+_DEFAULT = 2 << 30
+# In progress for each decoder: work does not pause while a batch is assembled.
+_CHUNKS = 16
+# Of raw content.
+_LEAST_RAW = 1 << 20
+
+
+class TooLittleMemory(ValueError):
+    """Three batches and one image do not fit; ``least`` bytes are needed."""
+
+    def __init__(self, message: str, least: int) -> None:
+        super().__init__(message)
+        self.least = least
+
+
+class Shares(NamedTuple):
+    """How the memory of a feed is divided, in bytes.
+
+    ``shuffle``: raw content in the shuffle buffer of a stream. ``raw``: of samples that are being made. Only compressed
+    and remote shards have raw content; other shards are read when a sample is made. ``ahead``: samples that are made
+    before their batch.
+    """
+
+    decode: int
+    shuffle: int
+    raw: int
+    ahead: int
+
+
+def shares(
+    memory: int | None, *, batch: int, sample: int, made: int, decoders: int, chunk: int, streams: int
+) -> Shares:
+    """Divide ``memory`` bytes; None selects a sensible amount, at most half of this machine's share.
+
+    ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits for its batch.
+    The share of shuffling does not depend on ``decoders``, because the order of samples depends on it. Raises
+    TooLittleMemory.
+    """
+    batches = _BATCHES * batch * sample
+    wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
+    fixed = batches + batch * made + _LEAST_DECODE
+    least = fixed + decoders * chunk * made
+    if memory is None:
+        from wdsflow.memory.usage import host_memory
+
+        free = max(0, min(_DEFAULT, host_memory().total // 2 // ranks_here() - fixed))
+        memory = max(least + wanted * made, fixed + free)
+    else:
+        free = max(0, memory - fixed)
+    if memory < least:
+        what = f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}"
+        raise TooLittleMemory(f"{what}, and all in all {least:,} are needed", least)
+    shuffle, raw = free // 4, free // 4
+    left = memory - least
+    at_least = decoders * chunk
+    ahead = min(wanted, at_least + left // 4 // max(made, 1))
+    left -= max(0, ahead - at_least) * made + shuffle + raw
+    return Shares(
+        decode=_LEAST_DECODE + max(0, left),
+        shuffle=max(_LEAST_RAW, shuffle // max(1, streams)),
+        raw=max(_LEAST_RAW, raw),
+        ahead=ahead,
+    )

@@ -1,0 +1,84 @@
+"""What determines a feed: its order, and for each source which samples there are and how they are made."""
+
+from dataclasses import dataclass
+
+from wdsflow.images.pillow import BOMB_PIXELS
+from wdsflow.readers.open_clip.versions import Buffers
+from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
+from wdsflow.training.columns import Columns
+from wdsflow.training.feed_options import FeedOptions
+from wdsflow.training.orders.order import Order
+from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
+from wdsflow.training.ranks import RankPlace
+
+from .sample_catalog import Catalog
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedSource:
+    """How samples of one source are made. ``images``: None if they have none."""
+
+    images: ImageWork | None
+    columns: Columns
+    catalog: Catalog
+    tokenizer: Tokenizer
+
+    @classmethod
+    def of(
+        cls,
+        columns: Columns,
+        transform: Preprocess,
+        tokenizer: Tokenizer | None,
+        options: FeedOptions,
+        max_pixels: int | None = None,
+    ) -> "FeedSource":
+        """Return a source with these columns. Images of more than ``max_pixels`` are lost, by default of Pillow's limit."""
+        images = None
+        if columns.image:
+            limit = max_pixels or BOMB_PIXELS
+            images = image_work(transform, mode=options.decode, k=options.k, max_pixels=limit, budget=None)
+        catalog = Catalog(
+            columns.image,
+            columns.captions.members if columns.captions else (),
+            allow_pipe=options.allow_pipe,
+            needed=columns.needed,
+            everything=columns.map is not None,
+        )
+        return cls(images=images, columns=columns, catalog=catalog, tokenizer=tokenizer or no_tokenizer)
+
+    @property
+    def known(self) -> bool:
+        """Whether only code of wdsflow makes its images, so that threads or forked processes can."""
+        return self.columns.map is None and (self.images is None or self.images.known)
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of its images; None if unknown in advance, or if it has none."""
+        return None if self.images is None else self.images.shape
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedRecipe:
+    """Everything that determines a feed.
+
+    ``trains``: not for evaluation. ``shuffle``: None keeps the order of shards. ``processes``: for code of the user that
+    must run in processes. ``data``: the shards as the user named them. ``found``: whether ``place`` was found, instead of
+    given by the user.
+    """
+
+    order: Order
+    sources: tuple[FeedSource, ...]
+    batch_size: int
+    options: FeedOptions
+    place: RankPlace
+    seed: int
+    trains: bool
+    shuffle: Buffers | None
+    processes: int = 1
+    data: str = ""
+    found: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether only code of wdsflow makes images."""
+        return all(source.known for source in self.sources)

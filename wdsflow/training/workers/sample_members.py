@@ -1,0 +1,123 @@
+"""Reads the members of a sample, from the bytes that its reference holds or from its shard."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wdsflow.shards.shard import Shard
+from wdsflow.shards.source.base import SourceError, open_file, read_fully
+from wdsflow.stages.base import StageError
+from wdsflow.training.sample_tasks import Blob, SampleRef
+from wdsflow.training.stalls.loss_tally import MISSING, UNREADABLE
+
+# Bytes between an image and its caption up to which one read replaces two.
+_CLOSE = 8192
+# A shuffle buffer may spread over thousands of shards.
+_MOST_OPEN = 64
+
+Members = dict[str, bytes | int]
+
+
+class OpenShards:
+    """Keeps local shards open while they are in use, and 64 beyond."""
+
+    def __init__(self) -> None:
+        # Descriptor and number of users.
+        self._files: OrderedDict[str, list[int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._most = _MOST_OPEN
+
+    @contextmanager
+    def use(self, shard: Shard) -> Iterator[int]:
+        """Yield a file descriptor for ``os.pread``. Raises ``OSError``."""
+        with self._lock:
+            file = self._files.get(shard)
+            if file is None:
+                path = shard.path
+                if path is None:
+                    raise OSError(f"{shard} is no local file")
+                file = self._files[shard] = [open_file(path), 0]
+            self._files.move_to_end(shard)
+            file[1] += 1
+        try:
+            yield file[0]
+        finally:
+            with self._lock:
+                file[1] -= 1
+                self._trim()
+
+    def close(self) -> None:
+        """Close unused files, and from now on each file after its last use."""
+        with self._lock:
+            self._most = 0
+            self._trim()
+
+    def _trim(self) -> None:
+        for shard in list(self._files)[: max(0, len(self._files) - self._most)]:
+            if not self._files[shard][1]:
+                os.close(self._files.pop(shard)[0])
+
+
+def read_members(
+    ref: SampleRef, shards: OpenShards, largest: int, most: Callable[[Blob], int]
+) -> tuple[bytes, Members]:
+    """Return the image of a sample, b"" if it has none, and its other members.
+
+    Args:
+        ref: the sample.
+        shards: the open shards.
+        largest: bytes of an image.
+        most: returns the most bytes of another member. Of a larger one its size is returned instead of its bytes.
+
+    Raises:
+        StageError: the sample cannot be read, or its image is too large.
+    """
+    image = ref.image
+    if image.size > largest:
+        raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes")
+    if image.data is not None or (not image.name and _is_held(ref)):
+        return image.data or b"", {blob.name: _held(blob, most(blob)) for blob in ref.texts}
+    if image.at < 0 and image.name:
+        raise StageError("huge-image", f"its {image.name} has {image.size:,} bytes and cannot be read later")
+    try:
+        with shards.use(ref.shard) as fd:
+            if len(ref.texts) == 1 and (pair := _together(fd, image, ref.texts[0])) is not None:
+                return pair[0], {ref.texts[0].name: pair[1]}
+            members: Members = {}
+            for blob in ref.texts:
+                members[blob.name] = _exactly(fd, blob) if blob.size <= most(blob) else blob.size
+            return _exactly(fd, image) if image.name else b"", members
+    except OSError as error:
+        missing = isinstance(error, SourceError) and error.kind == "missing"
+        raise StageError(MISSING if missing else UNREADABLE, str(error)) from error
+
+
+def _is_held(ref: SampleRef) -> bool:
+    """Return whether no member of a sample without image is read from its shard."""
+    return all(blob.at < 0 or blob.data is not None for blob in ref.texts)
+
+
+def _held(blob: Blob, most: int) -> bytes | int:
+    return blob.size if blob.data is None or blob.size > most else blob.data
+
+
+def _together(fd: int, image: Blob, text: Blob) -> tuple[bytes, bytes] | None:
+    """Read an image and the caption soon after it at once; None if they are far apart or incomplete."""
+    size = text.at + text.size - image.at
+    if not image.name or not image.size <= size <= image.size + _CLOSE:
+        return None
+    data = read_fully(fd, size, image.at)
+    if len(data) < size:
+        return None
+    return data[: image.size], data[text.at - image.at :]
+
+
+def _exactly(fd: int, blob: Blob) -> bytes:
+    data = read_fully(fd, blob.size, blob.at)
+    if len(data) < blob.size:
+        raise StageError(
+            "truncated", f"its {blob.name} ends after {len(data):,} of {blob.size:,} bytes: has the shard changed?"
+        )
+    return data
