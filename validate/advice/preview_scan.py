@@ -36,6 +36,7 @@ def scan_preview(
             for batch in walk:
                 scan.batch(batch, walk)
             scan.finish(walk)
+            shard.fixed = preview.report.fixed
     except (OSError, ValueError) as error:
         shard.fail(NOT_TRIED, str(error))
     return shard

@@ -1,5 +1,6 @@
 """The planned repair as advice: one command for all that loses nothing, and a second one if more helps at a price."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -81,15 +82,23 @@ def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
     return listed([*_structure(forecast, plan), *steps]) or "write plain tars"
 
 
-# What a repair does to the structure, by the tallies that call for it.
+# What a repair did to the structure in its preview, by the words of its report.
+_FIXES = {
+    "samples whose members were separated": "regroup the members of each sample",
+    "members taken from the next shard": "join samples that are split at the border of two shards",
+    "samples with the key of another one kept apart": "keep samples apart that share a key",
+    "folders joined": "join the folders of images and captions",
+    "dots removed from keys": "replace the dots in keys",
+    "fields in lower case": "write field names in lower case",
+    "paths made relative": "make paths relative",
+    "./ removed": "remove ./ from names",
+    "unsafe characters replaced": "replace unsafe characters in names",
+    "keys numbered to be unique": "number keys that are not unique",
+    "links replaced by their targets": "replace links by their targets",
+}
+# What else it does, by the tallies of the shards as they are.
 _STRUCTURE = {
-    ("key.again",): "regroup the members of each sample",
-    ("key.duplicate-field",): "keep samples apart that share a key",
     ("name.appledouble", "name.macosx", "name.hidden"): "leave out macOS twins and dot-files",
-    ("name.dotted",): "replace the dots in keys",
-    ("name.upper",): "write field names in lower case",
-    ("name.absolute", "name.parent", "name.control", "name.not-utf8", "name.mixed-prefix"): "make names safe",
-    ("tar.link",): "replace links by their targets",
     ("tar.truncated-data", "tar.truncated-header", "tar.bad-header"): "recover the members after damage",
     ("tar.second-archive",): "join archives that were written one after the other",
     ("tar.no-end-blocks", "tar.no-padding"): "write the end mark",
@@ -98,14 +107,16 @@ _STRUCTURE = {
 
 def _structure(forecast: RepairForecast, plan: RepairPlan) -> Iterator[str]:
     """Yield what a repair does to the structure of these shards."""
+    fixed: Counter[str] = sum((shard.fixed for shard in forecast.repaired(plan).shards), Counter())
+    for fix, words in _FIXES.items():
+        if fixed[fix]:
+            yield words
     shards = forecast.evidence.shards
     for names, words in _STRUCTURE.items():
         if any(shard.tally(name).count for shard in shards for name in names):
             yield words
     if not plan.name_images and any(shard.tally("name.no-field").count for shard in shards):
         yield "leave out files without an extension"
-    if forecast.moves_members:
-        yield "join samples that are split at the border of two shards"
     if any(shard.compression for shard in shards):
         yield "write plain tars"
     if any(shard.error for shard in shards):

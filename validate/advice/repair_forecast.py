@@ -82,11 +82,6 @@ class RepairForecast:
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
 
-    @property
-    def moves_members(self) -> bool:
-        """Whether samples are joined that are split at the border of two shards."""
-        return bool(self._moved)
-
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
         if plan not in self._repaired:

@@ -4,6 +4,7 @@ Its size grows with the number of shards, not of samples: samples are counted by
 kind of trouble only the first place and the number of places are kept.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -236,6 +237,8 @@ class ShardEvidence:
     frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
     bytes_read: int = 0
     seconds: float = 0.0
+    # Of a preview of a repair: members or samples, by the fix of their structure.
+    fixed: Counter[str] = field(default_factory=Counter)
     by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
 
     @property
