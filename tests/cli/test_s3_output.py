@@ -19,6 +19,7 @@ import fsspec
 
 from tests.filtering.shards import write_shards
 from tests.servers import put, s3_server, use_s3
+from tests.training.shards import jpeg
 from wdsflow.cli.main import main
 from wdsflow.shards.source import http as faults
 
@@ -249,6 +250,42 @@ def test_the_status_of_a_run_is_read_without_its_lock(s3, capsys):
     before = objects()
     assert run("status", "s3://bucket/out") == 0
     assert objects() == before
+
+
+_KILLED_IN_FIRST_PASS = """
+import os, signal, sys
+from wdsflow.cli.main import main
+from wdsflow.packing.read_rows import Rows
+Rows.read = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+
+
+def test_a_pack_that_was_killed_while_it_read_its_table_is_known(s3, tmp_path, capsys):
+    (tmp_path / "images").mkdir()
+    rows = []
+    for number in range(4):
+        (tmp_path / "images" / f"{number}.jpg").write_bytes(jpeg(number))
+        rows.append(f'{{"image": "images/{number}.jpg", "caption": "picture {number}"}}\n')
+    (tmp_path / "rows.jsonl").write_text("".join(rows))
+    pack = ("pack", str(tmp_path / "rows.jsonl"), "-o", "s3://bucket/out")
+    killed = subprocess.run([sys.executable, "-c", _KILLED_IN_FIRST_PASS, *pack], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert run("status", "s3://bucket/out") == 1
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "pack: no shard yet, it reads its inputs first\n  dead (it was killed while it read its inputs)"
+    )
+    again = shlex.split(told.splitlines()[-1])
+    assert again == ["wdsflow", *pack]
+    assert run(*again[1:]) == 0
+    assert run("status", "s3://bucket/out") == 0
+
+
+def test_a_pack_whose_table_is_refused_leaves_nothing(s3, tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"number": 1}\n')
+    assert run("pack", str(tmp_path / "rows.jsonl"), "-o", "s3://bucket/out") == 2
+    assert objects() == {}
 
 
 def test_a_command_that_another_run_keeps_out_says_who_works_there(s3, capsys):

@@ -9,8 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+pytest.importorskip("fsspec")
+
+from fsspec import AbstractFileSystem
 
 from tests.servers import use_s3
 from tests.shards.archives import JPEG, write_tar
@@ -70,10 +75,28 @@ def silent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Silent]:
     pytest.importorskip("s3fs")
     use_s3(monkeypatch, server.url, tmp_path)
     fsspec.get_filesystem_class("http").clear_instance_cache()
+    fsspec.register_implementation("plain", PlainSystem, clobber=True)
+    monkeypatch.setattr(PlainSystem, "port", server.port)
     yield server
     server.close()
     for name in ("http", "s3"):
         fsspec.get_filesystem_class(name).clear_instance_cache()
+
+
+class PlainSystem(AbstractFileSystem):  # type: ignore[misc]  # it has no types
+    """A file system of fsspec that has no limits, as most have none."""
+
+    protocol = "plain"
+    cachable = False
+    port = 0
+
+    def _ask(self, *_: object, **__: object) -> NoReturn:
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(b"ls")
+            connection.recv(1)
+        raise AssertionError("it answers")
+
+    _open = info = ls = cat_file = find = put_file = _ask
 
 
 REQUESTS: dict[str, Callable[[str, Path], object]] = {
@@ -84,6 +107,10 @@ REQUESTS: dict[str, Callable[[str, Path], object]] = {
     "http read": lambda url, _: open_source(named(f"{url}/a.tar")),
     "http list": lambda url, _: listed(f"{url}/"),
     "http facts": lambda url, _: about(named(f"{url}/a.tar")),
+    "plain read": lambda _, __: open_source(named("plain://bucket/a.tar")),
+    "plain list": lambda _, __: listed("plain://bucket/"),
+    "plain facts": lambda _, __: about(named("plain://bucket/a.tar")),
+    "plain write": lambda _, folder: Store("plain://bucket/out", folder).__enter__(),
 }
 
 
@@ -94,14 +121,15 @@ def test_a_request_to_a_server_that_never_answers_ends_and_is_reported(silent: S
         REQUESTS[name](silent.url, tmp_path)
     assert time.monotonic() - begun < 20 * LIMIT
     assert silent.accepted <= 4  # of http, facts are asked for in two ways
-    place = {"s3 list": "s3://bucket/", "s3 write": "s3://bucket/out"}.get(name, "s3://bucket/a.tar")
-    if name.startswith("http"):
-        place = f"{silent.url}/" if name == "http list" else f"{silent.url}/a.tar"
+    scheme, request = name.split()
+    bucket = silent.url if scheme == "http" else f"{scheme}://bucket"
+    place = f"{bucket}/{ {'list': '', 'write': 'out'}.get(request, 'a.tar') }"
     messages = [record.getMessage() for record in caplog.records if record.name == limits.__name__]
     assert messages
     assert messages[0].startswith(f"wdsflow: waiting for {place}: no answer for ")
     assert messages[0].endswith("(limit: 1 s of silence, WDSFLOW_REMOTE_TIMEOUT)")
-    assert f"wdsflow: {place} did not answer; trying again" in caplog.text
+    # A request that cannot be ended goes on: it is not made again.
+    assert (f"wdsflow: {place} did not answer; trying again" in caplog.text) == (scheme != "plain")
 
 
 def test_a_server_that_stops_in_the_middle_of_a_file_is_not_waited_for(silent: Silent):

@@ -183,11 +183,13 @@ class OutputRecord(Generic[L]):
         """Mark a folder without shards as unfinished while inputs are read: a killed run is then known. Raises OSError."""
         if not self.outputs:
             begin_shards(self.folder, self._run, 0)
+            self.publish()
             self._stack.callback(self._forget_reading)
 
     def _forget_reading(self) -> None:
         if not self._is_begun:
             undo_begin(self.folder)
+            self.publish()
 
     def begin(
         self,

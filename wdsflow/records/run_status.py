@@ -118,11 +118,18 @@ def _reading(inside: Path, holder: dict[str, Any] | None) -> Iterator[RunStatus]
     mark = unfinished_run(inside.parent)
     if mark is None or mark.shards or mark.run not in RUNS:
         return
-    works = is_held(inside / "lock") if holder is None else bool(holder)
+    works = is_held(inside / "lock") if holder is None else _works(holder)
     phase: Phase = "running" if works else "dead"
     why = "" if works else "it was killed while it read its inputs"
     everything = SliceStatus(0, phase, 0, 0, 0, None, "", why, mark.from_here(mark.words))
     yield RunStatus(mark.run, 1, [everything], merged=False, identity="")
+
+
+def _works(holder: dict[str, Any]) -> bool:
+    """Return whether the process that holds the lock of an object store works; ``holder``: its content, maybe empty."""
+    if not holder:
+        return False
+    return is_alive(holder) if is_here(holder) else float(holder.get("age") or 0) < STALE
 
 
 class _RunFiles:
@@ -177,8 +184,7 @@ class _RunFiles:
             return "failed"
         if self._holder is not None:  # a store
             mine = self._holder.get("pid") == state.process.get("pid")
-            beats = is_alive(self._holder) if is_here(self._holder) else float(self._holder.get("age") or 0) < STALE
-            return "running" if mine and beats else "dead"
+            return "running" if mine and _works(self._holder) else "dead"
         if is_here(state.process):
             return "running" if is_alive(state.process) else "dead"
         if is_held(self._inside / part_name("lock", (state.index, state.count))):

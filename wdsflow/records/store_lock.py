@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wdsflow.shards.source.limits import reported
+from wdsflow.shards.source.limits import reported, within_limit
 
 _log = logging.getLogger(__name__)
 BEAT = 10.0  # seconds between two writes of the lock
@@ -71,8 +71,11 @@ class StoreLock:
         self._thread.join(BEAT)
         # Every file system raises its own errors; a lock that stays is taken over.
         with suppress(Exception), reported(self._folder):
-            if self._is_mine(self._read()):
-                self._system.rm_file(self._key)
+            within_limit(self._remove, self._folder)
+
+    def _remove(self) -> None:
+        if self._is_mine(self._read()):
+            self._system.rm_file(self._key)
 
     def _take(self) -> None:
         first, since = None, time.monotonic()

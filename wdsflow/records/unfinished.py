@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from wdsflow.shards.atomic import write_file
 from wdsflow.shards.source.base import local_path
-from wdsflow.shards.source.limits import reported
+from wdsflow.shards.source.limits import reported, within_limit
 from wdsflow.shards.source.remote import filesystem
 from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many
@@ -125,10 +125,11 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
     if local_path(os.fspath(folder)) is not None:
         with open(Path(folder, INSIDE, MARK), "rb") as file:
             return file.read(_LARGEST)
-    system, path = filesystem(os.fspath(folder))
+    url = os.fspath(folder)
+    system, path = filesystem(url)
     try:
-        with reported(os.fspath(folder)):
-            data: bytes = system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST)
+        with reported(url):
+            data: bytes = within_limit(lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url)
     except Exception as error:  # every file system raises its own; a mark that cannot be read is none
         raise FileNotFoundError from error
     return data

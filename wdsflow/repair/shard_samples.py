@@ -12,7 +12,8 @@ from wdsflow.pieces.pieces import address
 from wdsflow.pieces.tar_view import JoinedSource
 from wdsflow.shards.source.base import Source
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.members import Member
+from wdsflow.shards.tar.damaged_headers import with_damaged_times
+from wdsflow.shards.tar.members import Member, key_of
 from wdsflow.shards.tar.walk import Walk
 
 from .borders import Borders, first_members
@@ -135,26 +136,57 @@ def _read_members(source: Source, report: ShardRepair) -> ReadShard:
     archive = end = 0
     trusted = sys.maxsize if source.fault is None else source.fault.trusted
     walk = Walk(source)
+    recovered = gaps = 0
     for batch in walk:
-        for member in batch.members:
+        members = batch.members
+        if batch.behind == "damage" and source.random:
+            more = _recovered(source, shard.members, end, members)
+            recovered, gaps = recovered + len(more), gaps + bool(more)
+            members = more + members
+        for member in members:
             if member.data + member.size > trusted:
                 continue
             archive += batch.beyond and member.header != end
             end = member.end
             shard.members.append(member)
             shard.archives.append(archive)
+    if source.random and walk.stop is not None and walk.stop.kind == "silent":
+        more = _recovered(source, shard.members, end, [])
+        recovered, gaps = recovered + len(more), gaps + bool(more)
+        shard.members += more
+        shard.archives += [archive] * len(more)
+    if recovered:
+        report.fixed["damaged times in headers"] += recovered
     report.members = len(shard.members)
     # Some readers ignore global headers, which may change the names and sizes after them.
     has_faults = walk.seen.keys() - _HARMLESS or walk.global_records
     shard.is_sound = walk.stop is not None and walk.stop.kind == "end" and not has_faults
-    _note_damage(walk, source, report)
+    _note_damage(walk, source, report, repaired=gaps)
     return shard
 
 
-def _note_damage(walk: Walk, source: Source, report: ShardRepair) -> None:
+def _recovered(source: Source, before: list[Member], start: int, after: list[Member]) -> list[Member]:
+    """Return the members between others of which only the times in headers are damaged; none if that is not certain.
+
+    Their names have to be those of further fields of a sample next to the damage, and such fields to occur elsewhere: a
+    byte of a name may be damaged as well.
+    """
+    members = with_damaged_times(source.read_at, start, after[0].header if after else None)
+    names = {key_of(member.name) for member in (*before[-1:], *after[:1])}
+    keys = {name[0] for name in names if name is not None}
+    fields = {name[1] for member in (*before, *after) if (name := key_of(member.name)) is not None}
+    for member in members:
+        name = key_of(member.name)
+        if name is None or name in names or name[0] not in keys or name[1] not in fields:
+            return []
+    return members
+
+
+def _note_damage(walk: Walk, source: Source, report: ShardRepair, *, repaired: int) -> None:
+    """Note what cannot be read. ``repaired``: places with damaged headers that were."""
     for name, text in _DAMAGE.items():
         seen = walk.seen.get(name)
-        if seen is None:
+        if seen is None or (name == "tar.bad-header" and seen.count == repaired):
             continue
         more = f", and {seen.count - 1:,} more such places" if seen.count > 1 else ""
         detail = seen.name or seen.detail

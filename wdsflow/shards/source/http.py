@@ -13,7 +13,7 @@ from wdsflow.text.secrets import redact
 
 from .base import SourceChangedError, SourceError, Trouble
 from .hub import SCHEME
-from .limits import VARIABLE, is_silence, reported, silence_limit
+from .limits import VARIABLE, AbandonedTimeoutError, is_silence, reported, silence_limit, within_limit
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -45,7 +45,7 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
     for tries in itertools.count():
         try:
             with reported(url, size):
-                return action()
+                return within_limit(action, url, size)
         except Exception as raised:  # noqa: BLE001 - every file system raises exceptions of its own
             error = _reason(raised)
             wait = _next_wait(error, tries, time.monotonic() - begun)
@@ -71,7 +71,9 @@ def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
 
 def _may_pass(error: Exception) -> bool:
     """Return whether a fault of a file system may pass: of the connection, or of a busy server."""
-    if isinstance(error, (PermissionError, FileNotFoundError, ImportError, ValueError, TypeError)):
+    if isinstance(
+        error, (PermissionError, FileNotFoundError, ImportError, ValueError, TypeError, AbandonedTimeoutError)
+    ):
         return False
     if type(error).__name__ in {*_UNSIGNED, "FileExpired"}:
         return False

@@ -9,8 +9,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from wdsflow.text.secrets import redact
 
@@ -22,7 +24,10 @@ _SLOWEST = 100_000  # bytes a second: a request that sends fewer is given up
 _QUIET = 5.0  # seconds without a message about a request
 _QUICK = 5_000_000  # bytes a second: the time for them is not waiting
 _AGAIN = 30.0  # seconds between two messages
+# Schemes of the file systems that get limits of their own, see ``limited_systems``.
+_LIMITED = ("s3:", "s3a:", "http:", "https:", "hf:")
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def silence_limit() -> float:
@@ -39,6 +44,32 @@ def silence_limit() -> float:
 def sending_limit(size: int) -> float:
     """Return the seconds in which a request with a body of so many bytes has to be answered."""
     return 2 * silence_limit() + size / _SLOWEST
+
+
+class AbandonedTimeoutError(TimeoutError):
+    """A request took too long and goes on in a thread: another one could disturb it."""
+
+
+def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:
+    """Return the result of a request; ``size``: bytes that it sends or gets.
+
+    Most file systems of fsspec wait without end. Their request is made in a thread, which is left alone if it takes
+    longer than the limit. Raises AbandonedTimeoutError, and what the action raises.
+    """
+    if url.startswith(_LIMITED):
+        return action()
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(action())
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread that waits
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="wdsflow-request", daemon=True).start()
+    if not wait([result], silence_limit() + size / _SLOWEST).done:
+        raise AbandonedTimeoutError
+    return result.result()
 
 
 class _Waiting:

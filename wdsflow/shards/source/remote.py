@@ -1,6 +1,7 @@
 """Shards on other machines, through fsspec."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -92,9 +93,19 @@ class _Stream:
     def __init__(self, url: Shard, open_file: Callable[[], _File], file: _File | None = None) -> None:
         self.url, self._open, self._file = url, open_file, file
         self._held, self._at, self._sum = b"", 0, 0
+        self._failed: SourceError | None = None
 
     def read(self, size: int) -> bytes:
-        """Return ``size`` bytes; fewer only at the end. Raises ``SourceError``."""
+        """Return ``size`` bytes; fewer only at the end. Raises ``SourceError``, and then always."""
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return self._read(size)
+        except SourceError as error:
+            self._failed = error
+            raise
+
+    def _read(self, size: int) -> bytes:
         while len(self._held) < size and (data := trying(self._more, self.url)):
             self._at += len(data)
             self._sum = crc32(data, self._sum)
@@ -172,9 +183,13 @@ def _open_http(system: object, shard: Shard, path: str) -> Source:
 
 
 def _parts_of(file: IO[bytes], shard: Shard) -> Fetch:
+    # A request that was given up may still move the position in the file.
+    lock = threading.Lock()
+
     def fetch(start: int, stop: int) -> bytes:
-        file.seek(start)
-        data = file.read(stop - start)
+        with lock:
+            file.seek(start)
+            data = file.read(stop - start)
         if len(data) != stop - start:
             raise EOFError(f"the server sent {len(data):,} bytes instead of {stop - start:,} from byte {start:,} on")
         return data

@@ -3,18 +3,21 @@
 from collections.abc import Container, Iterator
 from typing import NamedTuple, Protocol
 
-from .members import key_of, split_name
+from .members import Member, key_of, split_name
 from .tar_header import (
     BLOCK,
     LONGEST,
+    REGULAR,
     WANTED,
     ZEROS,
     BadHeader,
+    Header,
     Read,
     RefusedRecord,
     is_header,
     number,
     padded,
+    parse_header,
     read_records,
     text,
 )
@@ -61,6 +64,8 @@ def _with_magic(window: bytes) -> Iterator[int]:
 _ITS_OWN = 2
 _MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
 _EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that describe the member after them
+# The digits of the time in a header.
+_TIME, _OCTAL = slice(136, 147), b"01234567"
 _SAME = ""  # such a header changes neither name nor size
 
 
@@ -151,6 +156,50 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
             return HeaderGap(tuple(lost), size=size)
         at += BLOCK + padded(member.size)
     return HeaderGap(tuple(lost), closed=at == stop, size=size)
+
+
+def with_damaged_times(read: Read, start: int, stop: int | None) -> list[Member]:
+    """Return the members from ``start`` to ``stop``, or to the end mark, of which only the times in headers are damaged.
+
+    They fill that part of the tar exactly; if they do not, there are none. A name may have a wrong byte, too, but only
+    if that is hidden by those of the time in the checksum.
+    """
+    found: list[Member] = []
+    at = start
+    while stop is None or at < stop:
+        block = read(at, BLOCK)
+        if stop is None and block == ZEROS:
+            return found
+        header = None if len(block) < BLOCK else _time_repaired(block)
+        if header is None or header.type not in REGULAR or header.sparse or header.size < 0:
+            return []
+        found.append(Member(header.name, header.size, at + BLOCK, at, "file"))
+        at = found[-1].end
+    return found if at == stop else []
+
+
+def _time_repaired(block: bytes) -> Header | None:
+    """Return a header of which digits of the time are damaged, and most likely nothing else; None if there is other damage.
+
+    Bytes that are no digits show where the damage is; with digits in their place the checksum has to hold.
+    """
+    digits = block[_TIME]
+    wrong = [at for at, byte in enumerate(digits) if byte not in _OCTAL]
+    total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
+    try:
+        rest = number(block[148:156]) - total + sum(digits[at] for at in wrong) - len(wrong) * ord("0")
+    except BadHeader:
+        return None
+    if not wrong or not 0 <= rest <= 7 * len(wrong):
+        return None
+    repaired = bytearray(digits)
+    for at in wrong:
+        # Which digits they were does not matter: no reader looks at the time.
+        digit = min(rest, 7)
+        repaired[at] = ord("0") + digit
+        rest -= digit
+    whole = block[: _TIME.start] + bytes(repaired) + block[_TIME.stop :]
+    return parse_header(whole) if is_header(whole) else None
 
 
 def _lost_member(block: bytes) -> LostMember | None:
