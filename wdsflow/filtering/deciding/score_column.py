@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.expressions.tree import ScoreValue
@@ -21,6 +22,7 @@ from wdsflow.filtering.ledger.ledger_row import (
     no_ledgers,
     part_twins,
     read_about,
+    unreadable_predicate,
 )
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of
@@ -214,7 +216,10 @@ class LedgerScores:
         where = str(self._recipe.get("where", ""))
         if not where:
             return None
-        program = program_of(_recipe(where))
+        try:
+            program = program_of(_recipe(where))
+        except ExpressionError as error:
+            raise unreadable_predicate(self._layout.folder, error) from None
         numbers = (call for call, number in program.ranks.items() if column.call in number.calls)
         left_out = {column.call, *numbers, *program.kept_calls}
         terms = parse(where, all_scores()).terms

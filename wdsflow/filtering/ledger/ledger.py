@@ -114,27 +114,7 @@ def write_ledger(
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
     rows = samples.rows
-    numbers = [row.number for row in rows]
-    columns: dict[str, pa.Array] = _own_columns(rows)
-    several: dict[int, dict[str, Value]] = {}
-    failed: dict[int, list[dict[str, str | None]]] = {}
-    for call, kind in kinds.items():
-        computed = samples.columns[call]
-        values = list(map(computed.get, numbers))
-        if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
-            columns[column_of(str(call))] = column(values, kind)
-            continue
-        columns[column_of(str(call))] = column([_cell(value, kind) for value in values], kind)
-        for number, value in computed.items():
-            if isinstance(value, list):
-                several.setdefault(number, {})[str(call)] = value
-            elif (failure := _failure(call, value)) is not None:
-                failed.setdefault(number, []).append(failure)
-    for call in gathered:
-        columns[f"{call}{_GATHERED}"] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
-    columns["several"] = texts([json.dumps(several[number]) if number in several else None for number in numbers])
-    failures = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
-    columns["failed"] = pa.array(list(map(failed.get, numbers)), failures)
+    columns = {**_own_columns(rows), **_score_columns(samples, kinds, gathered)}
     if about["recipe"]["resize"]:
         columns[RESIZED] = texts(
             [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
@@ -188,6 +168,36 @@ def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
         "trouble": names([row.trouble or None for row in rows]),
         "fields": names(list(map(listed.__getitem__, fields))),
     }
+
+
+def _score_columns(
+    samples: SampleTable, kinds: Mapping[ScoreCall, str], gathered: Sequence[ScoreCall]
+) -> "dict[str, pa.Array]":
+    """Return a column for each score; then the values that are lists, and why others are missing."""
+    import pyarrow as pa
+
+    numbers = [row.number for row in samples.rows]
+    columns: dict[str, pa.Array] = {}
+    several: dict[int, dict[str, Value]] = {}
+    failed: dict[int, list[dict[str, str | None]]] = {}
+    for call, kind in kinds.items():
+        computed = samples.columns[call]
+        values = list(map(computed.get, numbers))
+        if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
+            columns[column_of(str(call))] = column(values, kind)
+            continue
+        columns[column_of(str(call))] = column([_cell(value, kind) for value in values], kind)
+        for number, value in computed.items():
+            if isinstance(value, list):
+                several.setdefault(number, {})[str(call)] = value
+            elif (failure := _failure(call, value)) is not None:
+                failed.setdefault(number, []).append(failure)
+    for call in gathered:
+        columns[f"{call}{_GATHERED}"] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
+    columns["several"] = texts([json.dumps(several[number]) if number in several else None for number in numbers])
+    failures = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
+    columns["failed"] = pa.array(list(map(failed.get, numbers)), failures)
+    return columns
 
 
 def column_of(name: str) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, Typ
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
+    from wdsflow.expressions.errors import ExpressionError
     from wdsflow.expressions.expression import Term
     from wdsflow.filtering.run_folder import ShardRecord
 
@@ -186,6 +188,16 @@ class NotCompared(MissingScore):
 def no_ledgers(folder: Path) -> LedgerError:
     """Return the error about a folder without ledgers."""
     return LedgerError(f"{folder} has no ledgers: give the folder that filter or measure wrote")
+
+
+def unreadable_predicate(folder: Path, error: "ExpressionError") -> LedgerError:
+    """Return the error about the predicate of a run that cannot be read here: of a custom score, or of an older version."""
+    hint = f" ({error.hint})" if error.hint else ""
+    command = f"wdsflow filter SHARDS -o NEW --ledger {quote_path(str(folder))} --where ..."
+    return LedgerError(
+        f"the predicate of the run in {folder} cannot be read here: {error.detail}{hint}."
+        f" Its scores can be used with another predicate: {command}"
+    )
 
 
 def read_about(path: Path) -> About:

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import LedgerError, Row, SampleTable, calls_of, read_about
+from wdsflow.filtering.ledger.ledger_row import (
+    LedgerError,
+    Row,
+    SampleTable,
+    calls_of,
+    read_about,
+    unreadable_predicate,
+)
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
@@ -150,28 +157,21 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
     kinds = scores_of(facts)
     try:
         start = take_apart(str(facts.recipe.get("where", "")))
-    except ExpressionError as error:  # a custom score that is not installed here
-        raise LedgerError(f"the predicate of {folder} cannot be read here: {error.detail}") from None
-    urls: list[str] = []
-    shards: list[SampleTable] = []
-    for record, samples in sampled_rows(facts):
-        urls.append(record.url)
-        shards.append(samples)
-    drawn = sum(len(samples.rows) for samples in shards)
+    except ExpressionError as error:
+        raise unreadable_predicate(facts.folder, error) from None
+    drawn = list(sampled_rows(facts))
+    shards = [samples for _, samples in drawn]
+    shows_all = sum(len(samples.rows) for samples in shards) == facts.total("samples")
     numeric = [call for call, kind in kinds.items() if kind == "number" and not compares_kept(call)]
     keeps = facts.recipe.get("unknown") == "keep"
-    sliders: list[Slider] = []
-    for call in numeric:
-        made = slider(values_of(shards, call), call, start, scores=len(numeric), unknown_keeps=keeps)
-        if made is not None:
-            sliders.append(made)
+    sliders = _sliders(shards, numeric, start, unknown_keeps=keeps)
     named = [call for call, kind in kinds.items() if kind != "number" and not compares_kept(call)]
     ticked = dict(start.ticked.values())
     chosen = [
         each for call in named if (each := choice(values_of(shards, call), call, ticked.get(call, ()))) is not None
     ]
     start = _only(start, sliders, chosen)
-    shown, views = _pictures(urls, shards, sliders, start) if pictures else ({}, [])
+    shown, views = _pictures(drawn, sliders, start) if pictures else ({}, [])
     studio = {
         **_judged(facts, shards, start),
         "scores": [for_script(each, start, shown.get(each.call, ())) for each in sliders],
@@ -199,10 +199,22 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         rest=studio["rest"],
         compared=studio["compared"],
         choices=chosen,
-        sample="" if drawn == facts.total("samples") else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
+        sample="" if shows_all else f"{MOST_ROWS:,} samples drawn with seed {SEED}",
         missing=bool(sliders) and pictures and not views,
         damage=[(record.url, each) for record in facts.records for each in record.damage],
     )
+
+
+def _sliders(
+    shards: Sequence[SampleTable], calls: Sequence[ScoreCall], start: PredicateParts, *, unknown_keeps: bool
+) -> list[Slider]:
+    """Return the scores that have a finite value."""
+    sliders = []
+    for call in calls:
+        made = slider(values_of(shards, call), call, start, scores=len(calls), unknown_keeps=unknown_keeps)
+        if made is not None:
+            sliders.append(made)
+    return sliders
 
 
 def _judged(facts: RunFacts, shards: Sequence[SampleTable], parts: PredicateParts) -> dict[str, object]:
@@ -255,7 +267,7 @@ def _step(label: str, count: int, before: int, total: int, kind: str) -> dict[st
 
 
 def _pictures(
-    urls: Sequence[str], shards: Sequence[SampleTable], sliders: Sequence[Slider], start: PredicateParts
+    drawn: Sequence[tuple[ShardRecord, SampleTable]], sliders: Sequence[Slider], start: PredicateParts
 ) -> tuple[dict[ScoreCall, list[tuple[int, int, float]]], list[SampleView]]:
     """Return samples of each score in its order, (row, picture, value), and their pictures: see ``near_samples``."""
     of_one = min(_OF_ONE, _PICTURES // max(len(sliders), 1))
@@ -264,8 +276,8 @@ def _pictures(
         chosen[each.call] = near_samples(each, start, of_one)
     numbers = sorted({row for listed in chosen.values() for row in listed})
     rows: list[tuple[str, Row]] = []
-    for url, samples in zip(urls, shards, strict=True):
-        rows += [(url, row) for row in samples.readable]
+    for record, samples in drawn:
+        rows += [(record.url, row) for row in samples.readable]
     by_url: dict[str, dict[int, int]] = {}
     for number in numbers:
         url, row = rows[number]

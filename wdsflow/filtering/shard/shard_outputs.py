@@ -142,8 +142,9 @@ def stage_of(samples: SampleTable, row: Row) -> str:
         return row.trouble.partition(":")[0] if ":" in row.trouble else "tar"
     if (row.error or "").startswith("resize:"):
         return "resize"
-    for call, column in samples.columns.items():
-        value = column.get(row.number)
+    term = None if row.judgement is None else row.judgement.term
+    for call in () if term is None else term.scores:
+        value = samples.columns[call].get(row.number)
         if isinstance(value, Unknown) and value.slug == row.error:
             return str(call)
     return "where"
