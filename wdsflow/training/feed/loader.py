@@ -12,8 +12,7 @@ from typing import Any
 import torch
 
 from wdsflow.training.feed_options import DecoderError, FeedStopped, SampleError, whole
-from wdsflow.training.orders.balanced import BalancedOrder
-from wdsflow.training.orders.order import EpochPosition, StreamPosition
+from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
@@ -29,7 +28,7 @@ from .feed import Feed
 from .headspace import Headspace, measured
 from .losses import StarvedError
 from .recipe import FeedRecipe
-from .state import VERSION, OtherSubset, State, check_state, resume_fixes
+from .state import VERSION, OtherSubset, check_state, resume_fixes
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
@@ -68,8 +67,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._run: EpochRun | None = None
         self._last_given = False  # the last batch of the current pass
         self._base_seed: int | None = None
-        self._resumed: State | None = None
-        self._state: State | None = None
+        self._resumed: dict[str, Any] | None = None
+        self._state: dict[str, Any] | None = None
 
     @property
     def epoch(self) -> int:
@@ -106,8 +105,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             **recipe.place._asdict(),
             "schedule": order.name,
         }
-        if isinstance(order, BalancedOrder) and len(order.sources) > 1:
-            facts["weights"] = [source.weight for source in order.sources]
+        if order.weights:
+            facts["weights"] = list(order.weights)
         facts |= {
             "shuffle": shuffle,
             "seed": recipe.seed,
@@ -151,21 +150,21 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         except OtherSubset as error:
             error.fixes = resume_fixes(self._recipe.options, error)
             raise
-        loaded: State = {**state}  # type: ignore[typeddict-item]  # checked by its version
+        loaded = dict(state)
         order = self._recipe.order
-        if isinstance(order, BalancedOrder):
-            done = not order.next_size(int(loaded["samples"]))
-            # Of another amount of memory, and so the order of samples.
+        done = order.is_over(order.position(loaded))
+        # With a different amount of memory, the order of samples would differ.
+        if order.keeps_places:
             self._feed.shuffle_bytes = int(loaded["lane_bytes"])
         else:
-            done = int(loaded["batch"]) >= self.num_batches
             if (seed := loaded.get("base_seed")) is not None:
                 self._base_seed = int(seed)
-            # With a different amount of memory or other decoders, order and refusals of samples would differ.
-            self._feed.shuffle_bytes = int(state.get("shuffle_bytes", self._feed.shuffle_bytes))
-            self._feed.limit(int(state.get("largest", self._feed.largest)))
+            self._feed.shuffle_bytes = int(loaded.get("shuffle_bytes", self._feed.shuffle_bytes))
+            # With other decoders, other samples would be refused.
+            self._feed.limit(int(loaded.get("largest", self._feed.largest)))
         if self._run is not None:
-            self._run.close()  # a batch of its position would replace that of the state
+            # A batch of its position would replace that of the state.
+            self._run.close()
         self._epochs.resume(int(loaded["epoch"]), done=done)
         self._state = loaded
         self._resumed = None if done else loaded
@@ -211,8 +210,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         self._recipe.order.base_seed = self._base_seed
         begin, state = EpochPosition(), self._resumed
         if state is not None and state["epoch"] == epoch:
-            streams = [StreamPosition(*position) for position in state.get("lanes", [])]
-            begin = EpochPosition(int(state.get("batch", 0)), streams, int(state.get("samples", 0)))
+            begin = self._recipe.order.position(state)
         try:
             self._run = self._feed.run = self._feed.start(epoch, begin)
         except FeedStopped as error:
@@ -250,9 +248,13 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def _end_epoch(self, epoch: int) -> None:
         """Take up the position of the other ranks, if they got a last batch for which this one had no sample."""
-        order, state = self._recipe.order, self._state
-        if isinstance(order, BalancedOrder) and state is not None and (rest := order.next_size(state["samples"])):
-            self._state = self._position(epoch, EpochPosition(samples=state["samples"] + rest))
+        order = self._recipe.order
+        if self._state is None:
+            return
+        position = order.position(self._state)
+        last = order.at_last(position)
+        if last != position:
+            self._state = self._position(epoch, last)
             if self._epochs.give(last=True):
                 self._resumed = None
 
@@ -326,18 +328,14 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             workers=order.streams,
         )
 
-    def _position(self, epoch: int, after: EpochPosition) -> State:
-        state: State = {"version": VERSION, "epoch": epoch, "identity": dict(self._identity)}
-        if isinstance(self._recipe.order, BalancedOrder):
-            # After the last batch nothing is left, also for smaller batches or other ranks.
-            order = self._recipe.order
-            done = after.samples and not order.next_size(after.samples)
-            samples = order.length if done else after.samples
-            return {**state, "samples": samples, "lane_bytes": self._feed.shuffle_bytes}
+    def _position(self, epoch: int, after: EpochPosition) -> dict[str, Any]:
+        order = self._recipe.order
+        state: dict[str, Any] = {"version": VERSION, "epoch": epoch, "identity": dict(self._identity)}
+        state |= order.state(after)
+        if order.keeps_places:
+            return {**state, "lane_bytes": self._feed.shuffle_bytes}
         return {
             **state,
-            "batch": after.batch,
-            "lanes": [list(position) for position in after.streams],
             "base_seed": self._base_seed,
             "shuffle_bytes": self._feed.shuffle_bytes,
             "largest": self._feed.largest,

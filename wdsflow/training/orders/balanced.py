@@ -1,10 +1,10 @@
 """The balanced order: one order of all samples of an epoch for the whole job, of any number of ranks and sources."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -87,6 +87,8 @@ class BalancedOrder(Order):
         # Of raw content in the shuffle buffer of a stream. The order of samples depends on it: it is in states.
         self.stream_bytes = max(_LEAST_STREAM_BYTES, (memory or _MEMORY) // 8 // most_streams)
         self.seed = seed
+        if len(sources) > 1:
+            self.weights = [source.weight for source in sources]
         self.most_streams = most_streams if shuffled else 1
         self.shards = sum(len(source.shards) for source in self.sources)
         # Once: a source may have 100,000 shards.
@@ -143,6 +145,23 @@ class BalancedOrder(Order):
             count = share + (number < remainder)
             yield Step(list(_slice(runs, first, first + count)), stop, repeated=rank >= served)
             start = stop
+
+    def state(self, position: EpochPosition) -> dict[str, Any]:
+        """Return the samples of all ranks so far; after the last batch all, also for smaller batches or other ranks."""
+        over = position.samples and self.is_over(position)
+        return {"samples": self.length if over else position.samples}
+
+    def position(self, state: Mapping[str, Any]) -> EpochPosition:
+        """Return the position in a state."""
+        return EpochPosition(samples=int(state["samples"]))
+
+    def is_over(self, position: EpochPosition) -> bool:
+        """Return whether there is no next step."""
+        return not self.next_size(position.samples)
+
+    def at_last(self, position: EpochPosition) -> EpochPosition:
+        """Return the position after a step for which this rank had no sample."""
+        return EpochPosition(samples=position.samples + self.next_size(position.samples))
 
     def batches_before(self, position: EpochPosition) -> int:
         """Return how many batches of the epoch come before a position, as this rank counts them now."""

@@ -4,9 +4,10 @@ Batches come from the streams in turn.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
+from typing import Any
 
 from wdsflow.readers.open_clip.versions import Buffers, epoch_length, epoch_order, resampled, worker_seed, worker_share
 from wdsflow.shards.shard import Shard
@@ -14,19 +15,23 @@ from wdsflow.text.words import how_many
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import StreamKey
 
-from .order import EpochPosition, Order, Run, Step
+from .order import EpochPosition, Order, Run, Step, StreamPosition
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The length of an epoch of training, in OpenCLIP's terms."""
+    """The length of an epoch of training, in OpenCLIP's terms.
+
+    ``workers`` and ``batch_size``: of one rank; 0 workers are one stream. ``samples``: of all ranks, an epoch. ``floor``:
+    round the number of batches down.
+    """
 
     place: RankPlace
-    workers: int  # of this rank; 0 is one stream
-    batch_size: int  # of one rank
-    samples: float  # of all ranks, an epoch
+    workers: int
+    batch_size: int
+    samples: float
     seed: int
-    floor: bool = False  # round the number of batches down
+    floor: bool = False
     buffers: Buffers = field(default_factory=Buffers)
 
 
@@ -43,6 +48,19 @@ class WorkerOrder(Order):
         """Yield the stream of each worker."""
         for number in range(self.streams):
             yield StreamKey(source=0, round=0, number=number)
+
+    def state(self, position: EpochPosition) -> dict[str, Any]:
+        """Return the position of each stream; none of them at the beginning of an epoch."""
+        return {"batch": position.batch, "lanes": [list(stream) for stream in position.streams]}
+
+    def position(self, state: Mapping[str, Any]) -> EpochPosition:
+        """Return the position in a state."""
+        streams = [StreamPosition(*stream) for stream in state.get("lanes", ())]
+        return EpochPosition(int(state["batch"]), streams)
+
+    def is_over(self, position: EpochPosition) -> bool:
+        """Return whether all batches have been given: the same number on all ranks."""
+        return position.batch >= self.num_batches
 
 
 class EvaluationOrder(WorkerOrder):

@@ -1,8 +1,8 @@
 """What an order says: the batches of a rank as runs of streams, and the shards of each stream."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from wdsflow.shards.shard import Shard
 from wdsflow.training.sample_tasks import StreamKey
@@ -71,10 +71,15 @@ class Order(ABC):
 
     name: str
     shards: int
-    streams: int  # that are read side by side, about
+    # That are read side by side, about.
+    streams: int
     batch_size: int
-    num_batches: int  # of this rank, an epoch; 0 if unknown
-    num_samples: int  # of all ranks, an epoch
+    # Of this rank, an epoch; 0 if unknown.
+    num_batches: int
+    # Of all ranks, an epoch.
+    num_samples: int
+    # Of the sources, if there are several.
+    weights: Sequence[float] = ()
     keeps_places: bool = False
     at_end: Literal["restart", "stop"] = "restart"
     endless: bool = False
@@ -93,6 +98,22 @@ class Order(ABC):
     @abstractmethod
     def shards_of(self, epoch: int, stream: StreamKey) -> Iterator[Shard]:
         """Yield the shards of a stream, in the order in which they are read."""
+
+    @abstractmethod
+    def state(self, position: EpochPosition) -> dict[str, Any]:
+        """Return a position as JSON values."""
+
+    @abstractmethod
+    def position(self, state: Mapping[str, Any]) -> EpochPosition:
+        """Return the position in a state that ``state`` made."""
+
+    @abstractmethod
+    def is_over(self, position: EpochPosition) -> bool:
+        """Return whether an epoch has no more batches for any rank."""
+
+    def at_last(self, position: EpochPosition) -> EpochPosition:
+        """Return where all ranks are once this one has its last batch: others may get one more."""
+        return position
 
     def batches_before(self, position: EpochPosition) -> int:
         """Return how many batches of the epoch this rank has been given at a position."""
