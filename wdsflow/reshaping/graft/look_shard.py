@@ -34,8 +34,8 @@ _IMAGES = 16  # of a shard, whose hashes are compared
 _AT_ONCE = 4096  # samples of a line in a file of notes, about
 
 # Endings of the files of a shard: samples, what they are joined on, hashes of their keys; of the join: the row of each
-# sample, 8 bytes each (its number from 0, or a number below 0), and the values of those that have one, a line each.
-NOTES, JOINS, KEYS, ROWS, CELLS = ".samples", ".joins", ".keys", ".rows", ".cells"
+# sample, 8 bytes each (its number from 0, or a number below 0), and the values of those that have one, in Parquet.
+NOTES, JOINS, KEYS, ROWS, VALUES = ".samples", ".joins", ".keys", ".rows", ".values"
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,10 @@ class GraftRun:
         self._targets = [folder / name for name in output_names(urls)]
         self._columns, self._checked = _columns(asked)
         scopes = asked.table.scope(urls) if asked.on.kind == "key" else None
-        each = zip(urls, self._targets, scopes or [""] * len(urls), strict=True)
-        self._shards = [LookJob(url, self.work / target.name, scope, asked.allow_pipe) for url, target, scope in each]
+        each = zip(urls, scopes or [""] * len(urls), strict=True)
+        self._shards = [
+            LookJob(url, self.work / str(number), scope, asked.allow_pipe) for number, (url, scope) in enumerate(each)
+        ]
 
     @contextmanager
     def joined(self) -> Iterator[SampleJoin]:
