@@ -16,10 +16,12 @@ from wdsflow.shards.tar.plain_entries import Row
 
 from .graft_report import NULL, ShardGraft
 from .join_on import FieldToSet
-from .join_samples import ABSENT, AMBIGUOUS, DAMAGED, WITHOUT
-from .look_shard import ROWS, VALUES, LookJob, NotedSamples, ShardLook
+from .join_samples import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT
+from .look_shard import LookJob, ShardLook
+from .sample_notes import NotedSamples
 from .set_json import BrokenJson, set_in_json
-from .table_values import BYTES, UNUSABLE, StoredValue, json_of, read_rows
+from .table_values import BYTES, UNUSABLE, StoredValue, json_of
+from .value_lines import read_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,12 +81,12 @@ def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Even
     """
     pieces = _Pieces(job, source, report)
     if job.look.noted:
-        parts, headers = NotedSamples.read(job.shard.place), job.look.headers
+        parts, headers = NotedSamples.read(job.shard.files), job.look.headers
     else:
         samples = Samples(source, contents=False)
         touched = dict.fromkeys(each.field for each in job.fields)
         parts, headers = NotedSamples.of(samples, list(touched)), samples.headers  # these grow while the parts are read
-    rows = read_rows(job.shard.place.with_suffix(VALUES))
+    rows = read_rows(job.shard.files.with_suffix(VALUES))
     yield from chain.from_iterable(pieces.all(parts, headers, job.shard.numbers(ROWS), rows, stop))
     set_in = ((label, report.matched - pieces.unset[label]) for _, _, label, _ in pieces.fields)
     report.set = Counter({label: count for label, count in set_in if count})
@@ -143,17 +145,17 @@ class _Pieces:
     def _of_whole(self, notes: NotedSamples, first: int, values: Sequence[Values | None]) -> Sequence[Pieces | None]:
         """Return the pieces of neighbouring samples in which all values are set, as whole fields; None for all others.
 
-        ``first``: the place of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
+        ``first``: the index of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
         """
         pieces: list[Pieces | None] = [None] * len(values)
         if not self._quick:
             return pieces
         chosen, names, contents = list[int](), list[bytes](), list[bytes]()
-        columns = [(target, notes.fields[target], place) for target, _, _, place in self.fields]
+        columns = [(target, notes.fields[target], index) for target, _, _, index in self.fields]
         for at, found in enumerate(values, first):
             if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
                 continue
-            new_contents = [data for _, _, place in columns if (data := _content(found[place])) is not None]
+            new_contents = [data for _, _, index in columns if (data := _content(found[index])) is not None]
             if len(new_contents) < len(columns):
                 continue
             chosen.append(at)
@@ -191,8 +193,8 @@ class _Pieces:
         contents: dict[str, bytes] = {}
         inside: list[tuple[str, str]] = []
         unset: list[tuple[str, str]] = []
-        for target, name, label, place in self.fields:
-            value = values[place]
+        for target, name, label, index in self.fields:
+            value = values[index]
             if reason := _unfit(value, inside=bool(name)):
                 unset.append((label, reason))
             elif name:

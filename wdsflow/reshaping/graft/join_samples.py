@@ -11,12 +11,15 @@ from wdsflow.reshaping.options import Ambiguous
 from wdsflow.tables import Tables, TablesError
 
 from .join_on import JoinOn, join_text
-from .look_shard import ROWS, VALUES, JoinValues
+from .join_values import JoinValues
 from .table_rows import TableFiles
-from .table_values import AT_ONCE, KINDS, Lines, stored_value
+from .table_values import KINDS, stored_value
+from .value_lines import AT_ONCE, Lines
 
 # In place of a row: none has the value, no value to join on, a sample next to damage, see Ambiguous.
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
+# Endings of the files of a shard: the row of each sample, 8 bytes each, and the values of those that have one, in Parquet.
+ROWS, VALUES = ".rows", ".values"
 _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
 _FIRST = 100  # rows from which examples are shown
@@ -201,8 +204,8 @@ class SampleJoin:
     def contradiction(self) -> Contradiction | None:
         """Return the checked column in which most samples differ from their rows. Call it after ``join``."""
         found: Contradiction | None = None
-        for place, column in enumerate(self._checked):
-            check = f"check{place}"
+        for number, column in enumerate(self._checked):
+            check = f"check{number}"
             source, differ = _COMPARED.format(check), f"samples.{check} <> rows.{check}"
             compared, count = self._tables.one(f"SELECT count(*), count(*) FILTER ({differ}) FROM {source}")
             if count and (found is None or count > found.samples):
