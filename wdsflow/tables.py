@@ -18,7 +18,8 @@ Rules for all users:
 * **Memory.** Rows are kept in memory up to a limit, 512 MiB by default, and beyond it in files of the scratch folder.
   Results are read some thousand rows at a time. Joins, sorts, groups and windows continue on disk; aggregates that
   collect values (`list`, `string_agg`) do not: sort instead, and collect in Python. Keep rows that are sorted below
-  2 KiB, and put larger values into a file: sorts of wide rows by several threads in little memory end with ENOMEM.
+  2 KiB, and split larger values into several rows. Sorts of rows of some hundred bytes and more need `SET threads = 1`:
+  with several threads and little memory they end with ENOMEM.
 * **Scratch.** The folder is given: next to the output, or a temporary folder. DuckDB's files in it are removed when the
   block ends. A killed run leaves them, so the folder has to be one that the next run empties (`scratch_folder`).
 * **Order.** A result has the order of its ORDER BY and no other. Whatever is written or shown has one, down to the

@@ -149,6 +149,18 @@ def test_values_of_all_types_are_written_as_text_bytes_or_json(shards: str, tmp_
     assert report.idle == ["json:nan=nan", "json:b=b"]
 
 
+def test_numbers_and_text_beyond_json_are_kept_or_counted(shards: str, tmp_path: Path):
+    odd = {"key": "0000", "big": 10**30, "deep": [[float("nan"), 2**64]], "half": "\ud800", "inside": ["\ud800"]}
+    (tmp_path / "t.jsonl").write_text(json.dumps(odd))
+    fields = ["big.txt=big", "json:big=big", "json:deep=deep", "txt=half", "json:inside=inside"]
+    report = graft_shards(shards, tmp_path / "out", table=tmp_path / "t.jsonl", on="key", fields=fields)
+    got = dict(read_tar(tmp_path / "out/0.tar"))
+    assert (got["0000.big.txt"], got["0000.txt"]) == (b"1" + b"0" * 30, b"old")
+    assert got["0000.json"].endswith(b', "big": %d, "deep": [[null, %d]]}' % (10**30, 2**64))
+    reason = "text that UTF-8 cannot hold"
+    assert report.merged("missed") == {f"txt=half: {reason}": 1, f"json:inside=inside: {reason}": 1}
+
+
 def test_the_scores_of_a_run_are_a_table(tmp_path: Path):
     """The same keys are in both shards: those of a ledger count for one shard each."""
     urls = write_shards(tmp_path / "in")
@@ -369,9 +381,9 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tm
     assert read_tar(tmp_path / "out" / "0.tar") == [(f"{key}.jpg", b"1"), (f"{key}.txt", b"a new caption")]
 
 
-@pytest.mark.parametrize("sorted_at_once", [1, 30_000, 64 << 20])
-def test_large_values_arrive_whole(shards: str, tmp_path: Path, sorted_at_once: int, monkeypatch):
-    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._SORTED", sorted_at_once)
+@pytest.mark.parametrize("longest", [3, 2048, 1 << 20])
+def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, monkeypatch):
+    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._LINE", longest)
     texts = [
         letter * size for letter, size in zip("abcdefgh", (1, 20_000, 5, 300_000, 16_000, 17_000, 0, 9), strict=True)
     ]

@@ -1,6 +1,7 @@
 """What is said of tables that cannot be used, and of joins that are not possible, word by word."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,7 +97,8 @@ def test_values_are_set_in_json_of_all_shapes():
         for values in ([("a", "é")], [("a.b", 1)], [("b", None), ("c.d.e", [1])]):
             for encoding in ("utf-8", "utf-16") if data == '{"a": 1}' else ("utf-8",):
                 try:
-                    found = set_in_json(data.encode(encoding), values).decode(encoding)
+                    texts = [(name, json.dumps(value, ensure_ascii=False)) for name, value in values]
+                    found = set_in_json(data.encode(encoding), texts).decode(encoding)
                 except BrokenJson as error:
                     found = f"broken: {error}"
                 lines.append(f"{data!a} {values}: {found!a}")

@@ -1,13 +1,12 @@
 """The second pass over a shard: its ranges are copied, and members with the table's values are inserted."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from wdsflow.pieces.pieces import member, members
 from wdsflow.pieces.writer import write_pieces
@@ -17,9 +16,12 @@ from wdsflow.shards.tar.plain_entries import Row
 
 from .graft_report import NULL, ShardGraft
 from .join_on import FieldToSet
-from .join_samples import ABSENT, AMBIGUOUS, DAMAGED, WITHOUT, Unusable, decoded_at_once
-from .look_shard import CELLS, ROWS, LookJob, NotedSamples, ShardLook
+from .join_samples import ABSENT, AMBIGUOUS, DAMAGED, ROWS, VALUES, WITHOUT
+from .look_shard import LookJob, ShardLook
+from .sample_notes import NotedSamples
 from .set_json import BrokenJson, set_in_json
+from .table_values import BYTES, UNUSABLE, StoredValue, json_of
+from .value_lines import read_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +31,10 @@ BROKEN_JSON = "its json is not an object"
 NO_NAME = "its key holds a zero byte"
 TOO_LARGE = "its json is larger than 64 MiB"
 _MOST_JSON = 64 << 20
+_WINDOW = 4 << 20  # bytes of values that are held at once
 
 Pieces = list[Piece]
+Values = Sequence[StoredValue]
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,13 @@ def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Even
     """
     pieces = _Pieces(job, source, report)
     if job.look.noted:
-        parts, headers = NotedSamples.read(job.shard.place), job.look.headers
+        parts, headers = NotedSamples.read(job.shard.files), job.look.headers
     else:
         samples = Samples(source, contents=False)
         touched = dict.fromkeys(each.field for each in job.fields)
         parts, headers = NotedSamples.of(samples, list(touched)), samples.headers  # these grow while the parts are read
-    with open(job.shard.place.with_suffix(CELLS), "rb") as cells:
-        yield from chain.from_iterable(pieces.all(parts, headers, job.shard.numbers(ROWS), cells, stop))
+    rows = read_rows(job.shard.files.with_suffix(VALUES))
+    yield from chain.from_iterable(pieces.all(parts, headers, job.shard.numbers(ROWS), rows, stop))
     set_in = ((label, report.matched - pieces.unset[label]) for _, _, label, _ in pieces.fields)
     report.set = Counter({label: count for label, count in set_in if count})
     report.left_out += Counter(job.look.left_out)
@@ -102,14 +106,14 @@ class _Pieces:
         self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
         self.unset: Counter[str] = Counter()
         self._extended = job.look.renaming  # then new members need extended headers
-        self._quick = not self._extended and not any(each.name for each in job.fields)
+        self._quick = not self._extended and not any(each.name for each in job.fields)  # only whole fields are set
 
     def all(
         self,
         parts: Iterable[NotedSamples],
         headers: list[Range],
-        rows: "NDArray[np.int64]",
-        cells: BinaryIO,
+        outcomes: "NDArray[np.int64]",
+        rows: Iterator[Values],
         stop: Event,
     ) -> Iterator[Pieces]:
         """Yield the pieces of each sample that is written, and the global headers before them, and count all samples.
@@ -118,13 +122,13 @@ class _Pieces:
         """
         report, given = self._report, 0
         for notes in parts:
-            numbers, at = rows[report.samples :][: len(notes.keys)].tolist(), 0
+            numbers, at = outcomes[report.samples :][: len(notes.keys)].tolist(), 0
             if len(numbers) < len(notes.keys):
                 raise SourceChangedError
-            for found in decoded_at_once(cells, numbers):
+            for found in _values_of(numbers, rows):
                 if stop.is_set():
                     raise InterruptedError("given up")
-                for values, known in zip(found, self._of_text(notes, at, found), strict=True):
+                for values, known in zip(found, self._of_whole(notes, at, found), strict=True):
                     report.samples += 1
                     report.matched += known is not None
                     pieces = known or self._of_sample(notes.sample(at), numbers[at], values)
@@ -135,39 +139,38 @@ class _Pieces:
                             given += 1
                         yield pieces
                     at += 1
-        if report.samples != len(rows) or self._job.shard.identity() != self._job.look.inputs:
+        if report.samples != len(outcomes) or self._job.shard.identity() != self._job.look.inputs:
             raise SourceChangedError
 
-    def _of_text(
-        self, notes: NotedSamples, first: int, values: Sequence[Sequence[object] | None]
-    ) -> Sequence[Pieces | None]:
-        """Return the pieces of neighbouring samples in which only text is set; None for all others.
+    def _of_whole(self, notes: NotedSamples, first: int, values: Sequence[Values | None]) -> Sequence[Pieces | None]:
+        """Return the pieces of neighbouring samples in which all values are set, as whole fields; None for all others.
 
-        ``first``: the place of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
+        ``first``: the index of the first of them in ``notes``; ``values``: of the row of each, None if it has none.
         """
         pieces: list[Pieces | None] = [None] * len(values)
         if not self._quick:
             return pieces
         chosen, names, contents = list[int](), list[bytes](), list[bytes]()
-        columns = [(target, notes.fields[target], place) for target, _, _, place in self.fields]
+        columns = [(target, notes.fields[target], index) for target, _, _, index in self.fields]
         for at, found in enumerate(values, first):
             if found is None or notes.trouble[at] or "\0" in notes.keys[at]:
                 continue
-            texts = [text for _, _, place in columns if isinstance(text := found[place], str)]
-            if len(texts) == len(columns):
-                chosen.append(at)
-                contents += map(str.encode, texts)
-                for target, rows, _ in columns:
-                    row = rows[at]
-                    name = row[0] if row is not None else f"{notes.keys[at]}.{target}"
-                    names.append(name.encode("utf-8", "surrogateescape"))
+            new_contents = [data for _, _, index in columns if (data := _content(found[index])) is not None]
+            if len(new_contents) < len(columns):
+                continue
+            chosen.append(at)
+            contents += new_contents
+            for target, rows, _ in columns:
+                row = rows[at]
+                name = row[0] if row is not None else f"{notes.keys[at]}.{target}"
+                names.append(name.encode("utf-8", "surrogateescape"))
         new = iter(members(names, contents))
         for at in chosen:
             made = [(rows[at], next(new)) for _, rows, _ in columns]
             pieces[at - first] = _merged(notes.start[at], notes.end[at], made)
         return pieces
 
-    def _of_sample(self, sample: TarSample, row: int, values: Sequence[object] | None) -> Pieces:
+    def _of_sample(self, sample: TarSample, outcome: int, values: Values | None) -> Pieces:
         """Return the pieces of a sample, none if it is left out, and count it."""
         report = self._report
         if sample.trouble:
@@ -175,29 +178,29 @@ class _Pieces:
             return []
         if values is not None:
             return self._with_values(sample, values)
-        report.unmatched += row == ABSENT
-        report.ambiguous += row == AMBIGUOUS
-        report.without += row == WITHOUT
+        report.unmatched += outcome == ABSENT
+        report.ambiguous += outcome == AMBIGUOUS
+        report.without += outcome == WITHOUT
         report.dropped += self._job.drop_unmatched
         return [] if self._job.drop_unmatched else [(sample.start, sample.end)]
 
-    def _with_values(self, sample: TarSample, values: Sequence[object]) -> Pieces:
+    def _with_values(self, sample: TarSample, values: Values) -> Pieces:
         """Return the pieces of a sample in which the values of a row are set, or nothing if that is impossible.
 
         Members that are not set are ranges of the tar. A replaced member keeps its place and name; a new one
-        follows the last. A null sets nothing. Text is written in UTF-8, bytes unchanged, anything else as JSON.
+        follows the last. A null sets nothing.
         """
         contents: dict[str, bytes] = {}
-        inside: list[tuple[str, object]] = []
+        inside: list[tuple[str, str]] = []
         unset: list[tuple[str, str]] = []
-        for target, name, label, place in self.fields:
-            value = values[place]
+        for target, name, label, index in self.fields:
+            value = values[index]
             if reason := _unfit(value, inside=bool(name)):
                 unset.append((label, reason))
             elif name:
-                inside.append((name, value))
+                inside.append((name, json_of(value)))
             else:
-                contents[target] = _contents(value)
+                contents[target] = value[1] or b""
         wrong = NO_NAME if "\0" in sample.key else ""
         if inside and not wrong:
             wrong = self._set_inside(sample, inside, contents)
@@ -215,7 +218,7 @@ class _Pieces:
             made.append((row, member(name, data, extended=self._extended)))
         return _merged(sample.start, sample.end, made)
 
-    def _set_inside(self, sample: TarSample, inside: Sequence[tuple[str, object]], contents: dict[str, bytes]) -> str:
+    def _set_inside(self, sample: TarSample, inside: Sequence[tuple[str, str]], contents: dict[str, bytes]) -> str:
         """Add the new json to the contents; return the reason if impossible, otherwise ""."""
         row = sample.fields.get("json")
         if row is not None and row[1] > _MOST_JSON:
@@ -243,16 +246,35 @@ def _merged(start: int, end: int, made: Sequence[tuple[Row | None, bytes]]) -> P
     return pieces
 
 
-def _unfit(value: object, *, inside: bool) -> str:
+def _values_of(outcomes: Sequence[int], rows: Iterator[Values]) -> Iterator[list[Values | None]]:
+    """Yield the values of neighbouring samples, as many at once as fit into little memory; None for those without a row."""
+    values: list[Values | None] = []
+    size = 0
+    for outcome in outcomes:
+        row = None
+        if outcome >= 0:
+            row = next(rows, None)
+            if row is None:
+                raise OSError("the rows of the samples are cut: they were changed while they were read")
+            size += sum(len(data or b"") for _, data in row)
+        values.append(row)
+        if size >= _WINDOW:
+            yield values
+            values, size = [], 0
+    if values:
+        yield values
+
+
+def _content(value: StoredValue) -> bytes | None:
+    kind, data = value
+    return None if kind == UNUSABLE else data
+
+
+def _unfit(value: StoredValue, *, inside: bool) -> str:
     """Return the reason why a value cannot be set, "" if it can."""
-    if value is None:
+    kind, data = value
+    if data is None:
         return NULL
-    if isinstance(value, Unusable):
-        return value.reason
-    return "bytes, which JSON cannot hold" if inside and isinstance(value, bytes) else ""
-
-
-def _contents(value: object) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+    if kind == UNUSABLE:
+        return data.decode()
+    return "bytes, which JSON cannot hold" if inside and kind == BYTES else ""

@@ -28,7 +28,8 @@ from .graft_report import GraftReport, ShardGraft
 from .graft_shard import GraftJob, graft_shard
 from .join_on import HASHES, FieldToSet, JoinOn, parse_on, parse_set
 from .join_samples import Matches, SampleJoin
-from .look_shard import CHECKED, CHECKED_IMAGE, JoinValues, LookJob, ShardLook, Wanted, digits_of, look_at
+from .join_values import CHECKED, CHECKED_IMAGE, JoinValues, digits_of
+from .look_shard import LookJob, LookRequest, ShardLook, look_at
 from .table_rows import TableFiles, find_table
 
 _CODE = 1  # version of the result of a graft
@@ -136,8 +137,10 @@ class GraftRun:
         self._targets = [folder / name for name in output_names(urls)]
         self._columns, self._checked = _columns(asked)
         scopes = asked.table.scope(urls) if asked.on.kind == "key" else None
-        each = zip(urls, self._targets, scopes or [""] * len(urls), strict=True)
-        self._shards = [LookJob(url, self.work / target.name, scope, asked.allow_pipe) for url, target, scope in each]
+        each = zip(urls, scopes or [""] * len(urls), strict=True)
+        self._shards = [
+            LookJob(url, self.work / str(number), scope, asked.allow_pipe) for number, (url, scope) in enumerate(each)
+        ]
 
     @contextmanager
     def joined(self) -> Iterator[SampleJoin]:
@@ -166,17 +169,17 @@ class GraftRun:
         asked = self.asked
         touched = tuple(dict.fromkeys(each.field for each in asked.fields))
         digits = digits_of(join.values_of_rows()) if asked.on.kind in HASHES else 32
-        look = partial(look_at, wanted=Wanted(asked.on, touched, self._checked, digits))
-        numbers = {job.place: number for number, job in enumerate(self._shards)}
+        look = partial(look_at, request=LookRequest(asked.on, touched, self._checked, digits))
+        numbers = {job.files: number for number, job in enumerate(self._shards)}
         found: dict[Path, ShardLook] = {}
 
         def note(job: LookJob, seen: ShardLook) -> None:
-            found[job.place] = seen
+            found[job.files] = seen
             if not seen.unread:
-                join.add_samples(numbers[job.place], JoinValues.read(job.place))
+                join.add_samples(numbers[job.files], JoinValues.read(job.files))
 
         run_on_shards(self._shards, look, note, asked.jobs, self.begin)
-        return [found[job.place] for job in self._shards]
+        return [found[job.files] for job in self._shards]
 
     def _decide(self, join: SampleJoin, looks: Sequence[ShardLook]) -> None:
         asked = self.asked
@@ -185,7 +188,7 @@ class GraftRun:
             raise ContradictedJoin(contradiction)
         if asked.ambiguous == "refuse":
             refuse_ambiguous(matches, str(asked.on))
-        there = [None if look.unread else job.place for job, look in zip(self._shards, looks, strict=True)]
+        there = [None if look.unread else job.files for job, look in zip(self._shards, looks, strict=True)]
         join.give(matches, there, asked.ambiguous)
         if not matches.matched and not all(look.unread for look in looks):
             raise no_match(sum(look.samples for look in looks), join, matches, asked.on, asked.named)

@@ -21,15 +21,15 @@ class _Member(NamedTuple):
     end: int  # of the value
 
 
-def set_in_json(data: bytes, values: Sequence[tuple[str, object]]) -> bytes:
-    r"""Return the json with values set, in its own encoding; empty bytes are an empty object.
+def set_in_json(data: bytes, values: Sequence[tuple[str, str]]) -> bytes:
+    r"""Return the json with values, which are JSON, set in its own encoding; empty bytes are an empty object.
 
     A name with dots is a path through objects, unless an object has a member of exactly that name. An existing value
     is replaced in place, a new one is added after the last; missing objects on a path are created.
 
     Raises BrokenJson if it, or a value on the path, is not an object.
 
-    >>> set_in_json(b'{"a": 1.10, "b": {"c": null}}', [("b.d", "x"), ("a", 2)])
+    >>> set_in_json(b'{"a": 1.10, "b": {"c": null}}', [("b.d", '"x"'), ("a", "2")])
     b'{"a": 2, "b": {"c": null, "d": "x"}}'
     """
     if not data.strip():
@@ -38,7 +38,7 @@ def set_in_json(data: bytes, values: Sequence[tuple[str, object]]) -> bytes:
     try:
         text = data.decode(encoding)
         for name, value in values:
-            text = _set(text, _skip(text, 0), name, json.dumps(value, ensure_ascii=False))
+            text = _set(text, _skip(text, 0), name, value)
         return text.encode(encoding)
     except (ValueError, RecursionError) as error:
         raise BrokenJson(str(error)) from None

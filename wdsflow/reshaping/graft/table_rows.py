@@ -19,6 +19,7 @@ from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 from wdsflow.tables import name
 
 from .join_on import JoinOn, join_query, join_text
+from .table_values import BYTES, JSON, TEXT
 
 if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take longer to load than all others together
     from pyarrow import DataType
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take
 
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
 _LARGE_ROWS = 2 << 10  # mean bytes of a row: DuckDB sorts the rows that it reads
+_LONGEST = 16 << 10  # bytes of a value that DuckDB reads: in a few rows these do no harm
 _FIRST = 1000  # lines that are searched for names of columns
 _BETWEEN = "\0"  # between the shard and the key of a ledger's row
 
@@ -65,10 +67,11 @@ class TableFiles:
         return str(path) if self.kind in {"csv", "tsv"} else ""
 
     def query(self, path: Path, on: JoinOn, columns: Columns, checked: Columns) -> str:
-        """Return the query by which DuckDB reads a file of Parquet; "" if its values are not plain text.
+        """Return the query by which DuckDB reads a file of Parquet; "" if that could give other values.
 
-        Its parameters are a number that is added to that of each row, and the path. Its columns are the number of the row,
-        the value to join on, the others as one line of JSON, and those of ``checked`` as they are compared.
+        Its parameters are a number that is added to that of each row, and the path. Its columns are those of ``SampleJoin``:
+        the number of the row, 0, the value to join on, kind and data of the others, and those of ``checked`` as they are
+        compared. It fails if a value is long.
         """
         import pyarrow as pa
 
@@ -84,18 +87,17 @@ class TableFiles:
             or re.search(r"[*?\[\]]", str(path))  # DuckDB treats these as patterns
             or len({each.lower() for each in types})
             < len(file.schema_arrow.names)  # and names that differ only in case as one
-            or not all(pa.types.is_string(types[each]) for each in (*columns, *checked))
+            or not all(_cell_query(name(each), types[each]) for each in columns)
+            or not all(pa.types.is_string(types[each]) for each in checked)
             or any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about)
         ):
             return ""
         if self.kind == "ledger" and on.kind == "key":
             value = f"'{(path.stem + _BETWEEN).replace(chr(39), 2 * chr(39))}' || {value}"
-        cells = f"encode(json_array({', '.join(map(name, columns))})::VARCHAR)"
+        cells = (_cell_query(name(each), types[each]) for each in columns)
         checks = (join_query(name(each), types[each], each) for each in checked)
         options = "file_row_number = true, hive_partitioning = false"
-        return (
-            f"SELECT {', '.join((f'? + file_row_number, {value}, {cells}', *checks))} FROM read_parquet(?, {options})"
-        )
+        return f"SELECT {', '.join(('? + file_row_number, 0', value, *cells, *checks))} FROM read_parquet(?, {options})"
 
     def batches(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         """Yield the rows of a file. Raises TableError, with the place, if it is not a table or lacks a column."""
@@ -235,6 +237,21 @@ def _plain(kind: "DataType") -> "DataType":
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.string() if pa.types.is_large_string(kind) else kind
+
+
+def _cell_query(cell: str, type_of_it: "DataType") -> str:
+    """Return the SQL for kind and data of an Arrow type in DuckDB, which fails if a value is long; "" if unknown."""
+    import pyarrow as pa
+
+    if pa.types.is_string(type_of_it):
+        kind, data = TEXT, f"encode({cell})"
+    elif pa.types.is_binary(type_of_it):
+        kind, data = BYTES, cell
+    elif pa.types.is_integer(type_of_it) or pa.types.is_boolean(type_of_it):
+        kind, data = JSON, f"encode({cell}::VARCHAR)"
+    else:
+        return ""
+    return f"'{kind}', CASE WHEN octet_length({data}) > {_LONGEST} THEN error('a long value') ELSE {data} END"
 
 
 def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str = "") -> None:

@@ -1,0 +1,88 @@
+"""What the samples of a shard are joined on, and compared with the rows of the same key."""
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from wdsflow.filtering.ledger.ledger_row import in_utf8
+from wdsflow.shards.caption_field import look_up, parse_json
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
+from wdsflow.shards.shard_names import IMAGE_FIELDS
+
+from .join_on import JoinOn, join_text
+
+JOINS = ".joins"  # ending of the file of a shard
+CHECKED = ("url", "sha256")  # these show whether keys still mean the samples of the table
+CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
+_CHUNK = 4 << 20  # bytes of an image
+_IMAGES = 16  # of a shard, whose hashes are compared
+
+
+class JoinValues(NamedTuple):
+    """Join values of neighbouring samples, damage next to them, and their values for the checked columns.
+
+    ``checked``: for each sample, a value for each column, or nothing; empty if nothing is checked.
+    """
+
+    values: list[str | None]
+    damaged: list[int]
+    checked: list[list[str | None]]
+
+    @staticmethod
+    def read(files: Path) -> Iterator["JoinValues"]:
+        """Yield the values of a shard. ``files``: its files, without ending. Raises OSError."""
+        import orjson
+
+        with open(files.with_suffix(JOINS), "rb") as lines:
+            yield from (JoinValues(*orjson.loads(line)) for line in lines)
+
+
+def join_value(samples: Samples, on: JoinOn, scope: str, digits: int) -> Callable[[TarSample], str | None]:
+    """Return the function from a sample to its value.
+
+    ``scope`` precedes its key; ``digits``: hexadecimal digits of the table's hashes.
+    """
+    if on.kind == "key":
+        return lambda sample: scope + in_utf8(sample.key)
+    if on.kind == "json":
+        return lambda sample: join_text(look_up(_json(samples, sample), on.name), "json")
+    return lambda sample: _digest(samples, sample, on.kind, digits)
+
+
+def checked_values(samples: Samples, sample: TarSample, columns: Sequence[str]) -> list[str | None]:
+    """Return the values of a sample that are compared with those of its row."""
+    if columns[0] == CHECKED_IMAGE:
+        return [_digest(samples, sample, "xxh3", 32) if sample.number < _IMAGES else None]
+    tree = _json(samples, sample)
+    return [join_text(look_up(tree, column), column) for column in columns]
+
+
+def digits_of(values: Sequence[str]) -> int:
+    """Return the number of hexadecimal digits of a table's xxh3 hashes: 16 if all of these have 16, otherwise 32.
+
+    >>> digits_of(["00ff00ff00ff00ff"]), digits_of([])
+    (16, 32)
+    """
+    return 16 if values and all(len(value) == 16 for value in values) else 32
+
+
+def _json(samples: Samples, sample: TarSample) -> object:
+    row = sample.fields.get("json")
+    try:
+        return None if row is None else parse_json(samples.read(row))
+    except ValueError:
+        return None
+
+
+def _digest(samples: Samples, sample: TarSample, kind: str, digits: int) -> str | None:
+    """Return the hash of the image, hexadecimal; None if the sample has none."""
+    from xxhash import xxh3_64, xxh3_128
+
+    row = next((sample.fields[name] for name in IMAGE_FIELDS if name in sample.fields), None)
+    if row is None:
+        return None
+    digest = sha256() if kind == "sha256" else xxh3_64() if digits == 16 else xxh3_128()
+    for start in range(0, row[1], _CHUNK):
+        digest.update(samples.read(row, start, _CHUNK))
+    return str(digest.hexdigest())
