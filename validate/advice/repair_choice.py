@@ -28,14 +28,15 @@ class PlannedRepair:
 def choose_repair(forecast: RepairForecast) -> PlannedRepair:
     """Return the repair that loses nothing and brings most samples back."""
     plan = RepairPlan()
+    draft = forecast.draft()
     for suggest in SUGGESTIONS:
-        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
+        if all(verdict.usable == verdict.samples for verdict in draft.verdicts(plan)):
             break
-        for attempt in suggest(forecast, plan):
-            if not _is_worse_plan(forecast, attempt, plan):
+        for attempt in suggest(draft, plan):
+            if not _is_worse_plan(draft, attempt, plan):
                 plan = attempt
                 break
-    return planned(forecast, _needed(forecast, plan))
+    return planned(forecast, _needed(draft, plan))
 
 
 def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair | None:
