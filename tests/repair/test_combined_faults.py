@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.repair.test_never_fewer import usable
 from tests.repair.test_planned_repair import picture
 from tests.repair.test_repair_readers import trained
 from tests.shards.archives import Entry, tar_bytes
 from wdsflow import plan_repair, repair_shards
-from wdsflow.readers import READERS, resolve
+from wdsflow.readers import READERS, resolve, scan_options
+from wdsflow.readers.base import Options
 from wdsflow.readers.installed_versions import versions
+from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.scan_pool import scan_shards
+from wdsflow.shards.source.base import named
+from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 # webdataset leaves its files to the garbage collector.
 pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -111,14 +115,15 @@ def random_set(rng: random.Random, folder: Path) -> list[str]:
 
 
 def check(seed: int, folder: Path) -> None:
+    """Repair for OpenCLIP, and compare the promise with what its own loader gets."""
     folder.mkdir()
     urls = random_set(random.Random(seed), folder)
     (name,) = resolve("open-clip", versions())
-    before = usable(urls)[name]
+    before = verdicts(urls)[name].usable
     plan = plan_repair(urls)
     report = repair_shards(urls, folder / "out", plan=plan, jobs=1)
     outputs = [shard.output for shard in report.shards if shard.output]
-    after = usable(outputs)[name] if outputs else 0
+    after = verdicts(outputs)[name].usable if outputs else 0
     really = trained(outputs) if outputs else 0
     words = f"seed {seed}, {' '.join(plan.options())}"
     assert report.difference == "", words
@@ -126,14 +131,44 @@ def check(seed: int, folder: Path) -> None:
     assert before <= after == really, words
 
 
+def check_for_all(seed: int, folder: Path) -> None:
+    """Repair for all readers of captions: none gets fewer samples, or none at all because it crashes."""
+    folder.mkdir()
+    urls = random_set(random.Random(seed), folder)
+    names = [name for name, reader in READERS.items() if reader.pairs_with == "caption"]
+    before = verdicts(urls)
+    plan = plan_repair(urls, names)
+    report = repair_shards(urls, folder / "out", plan=plan, jobs=1)
+    after = verdicts([shard.output for shard in report.shards if shard.output])
+    assert report.difference == ""
+    for name in names:
+        words = f"seed {seed}, {name}, {' '.join(plan.options())}"
+        if after[name].outcome == "crashes":
+            assert before[name].outcome == "crashes" or not before[name].usable, words
+        else:
+            assert before[name].usable <= after[name].usable, words
+
+
+def verdicts(urls: list[str]) -> dict[str, Verdict]:
+    readers = [reader(Options()) for reader in READERS.values()]
+    shards = [named(url) for url in urls]
+    evidence = Evidence("full", scan_shards(shards, scan_options("full", readers, shards), jobs=1))
+    return {reader.name: judge(evidence, reader) for reader in readers}
+
+
 @pytest.mark.parametrize("first", range(0, 40, 20))
 def test_a_planned_repair_keeps_its_promise(first: int, tmp_path: Path):
-    assert READERS
     for seed in range(first, first + 20):
         check(seed, tmp_path / str(seed))
+
+
+def test_a_repair_for_several_readers_takes_nothing_from_any(tmp_path: Path):
+    for seed in range(20):
+        check_for_all(seed, tmp_path / str(seed))
 
 
 @pytest.mark.deep
 def test_many_planned_repairs_keep_their_promises(tmp_path: Path):
     for seed in range(1_000, 2_000):
         check(seed, tmp_path / str(seed))
+        check_for_all(seed, tmp_path / f"{seed}-all")

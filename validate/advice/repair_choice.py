@@ -27,15 +27,11 @@ class PlannedRepair:
 
 def choose_repair(forecast: RepairForecast) -> PlannedRepair:
     """Return the repair that loses nothing and brings most samples back."""
-    plan = RepairPlan()
-    for suggest in SUGGESTIONS:
-        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
-            break
-        for attempt in suggest(forecast, plan):
-            if not _is_worse_plan(forecast, attempt, plan):
-                plan = attempt
-                break
-    return planned(forecast, _needed(forecast, plan))
+    plan = _best_plan(forecast.draft())
+    # A draft does not see which images fail to decode, which ends some readers.
+    if plan.steps() and is_worse(forecast.verdicts(plan), forecast.verdicts(RepairPlan())):
+        plan = _best_plan(forecast)
+    return planned(forecast, plan)
 
 
 def choose_loss(forecast: RepairForecast, lossless: RepairPlan) -> PlannedRepair | None:
@@ -54,13 +50,13 @@ def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
 
 
 def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
-    """Return whether a reader gets fewer samples, or ends with an exception although it did not.
+    """Return whether a reader gets fewer samples, or ends with an exception although it got some to the end.
 
     How many samples come before an exception depends on the order, and says nothing.
     """
     for then, now in zip(after, before, strict=True):
         if then.outcome == "crashes":
-            if now.outcome != "crashes":
+            if now.outcome != "crashes" and now.usable:
                 return True
         elif then.usable < now.usable:
             return True
@@ -73,6 +69,18 @@ def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
         if then.outcome != "crashes" and then.usable and (now.outcome == "crashes" or then.usable > now.usable):
             return True
     return False
+
+
+def _best_plan(forecast: RepairForecast) -> RepairPlan:
+    plan = RepairPlan()
+    for suggest in SUGGESTIONS:
+        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
+            break
+        for attempt in suggest(forecast, plan):
+            if not _is_worse_plan(forecast, attempt, plan):
+                plan = attempt
+                break
+    return _needed(forecast, plan)
 
 
 def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:

@@ -5,6 +5,7 @@ scan. A shard is read again, as a preview, only if its outcome depends on names 
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,9 @@ _KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member
 # README.md and the like are not samples.
 _PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})
 _MOST_SHAPES = 50
+# Bytes of shards that are all used to compare plans, and of more shards, how many of a kind.
+_SMALL_SET = 64 << 20
+_OF_A_KIND = 2
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,20 @@ class RepairForecast:
         scan: scans shards; called only if previews are needed.
     """
 
-    def __init__(self, evidence: Evidence, readers: Sequence[Reader], options: ScanOptions, scan: Scan) -> None:
+    def __init__(
+        self,
+        evidence: Evidence,
+        readers: Sequence[Reader],
+        options: ScanOptions,
+        scan: Scan,
+        *,
+        is_draft: bool = False,
+    ) -> None:
         self.evidence = evidence
+        self._is_draft = is_draft
+        # Of a draft, the shards that some plan has a preview for: previews do not decode what the scan did, so that plans
+        # can be compared only if all or none of them have one.
+        self._compared: set[int] = set()
         self.readers = readers
         self._options = options
         self._scan = scan
@@ -81,6 +97,18 @@ class RepairForecast:
         self._previews: dict[tuple[int, RepairPlan], ShardEvidence] = {}
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
+
+    def draft(self) -> "RepairForecast":
+        """Return a forecast that is good enough to compare plans, and cheap.
+
+        Images are not decoded again. Of many shards with the same traits, two are enough.
+        """
+        options = replace(self._options, level="headers") if self._options.level == "full" else self._options
+        shards = _typical(self.evidence.shards)
+        if options == self._options and len(shards) == len(self.evidence.shards):
+            return self
+        evidence = replace(self.evidence, shards=shards)
+        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True)
 
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
@@ -101,6 +129,10 @@ class RepairForecast:
             lossless = self.repaired(replace(plan, drop_bad=False))
             return RepairedSet(changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known)
         previewed = [index for index in range(len(self._shards)) if self._needs_preview(index, plan)]
+        if self._is_draft and not self._compared.issuperset(previewed):
+            self._compared.update(previewed)
+            self._repaired.clear()
+            self._verdicts.clear()
         self._preview(previewed, plan)
         edits = ShapeEdits.of_plan(plan)
         shards: list[ShardEvidence] = []
@@ -129,12 +161,28 @@ class RepairForecast:
         self._previews.update(((index, plan), shard) for index, shard in zip(new, scanned, strict=True))
 
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
-        if index in self._restructured:
+        if index in self._restructured or index in self._compared:
             return True
         # Such readers look at the first samples in their order, which an edit of evidence does not keep.
         if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
             return True
         return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
+
+
+def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:
+    """Return two shards of each kind, in order; all of them if they are small."""
+    if all(shard.size is not None for shard in shards) and sum(shard.size or 0 for shard in shards) <= _SMALL_SET:
+        return list(shards)
+    kinds: Counter[object] = Counter()
+    typical: list[ShardEvidence] = []
+    for shard in shards:
+        fields = frozenset(name for name in shard.fields if "." not in name)
+        traits = frozenset(name for name, tally in shard.tallies.items() if tally.count)
+        kind = fields, traits, shard.compression, shard.error, shard.encoding is None
+        kinds[kind] += 1
+        if kinds[kind] <= _OF_A_KIND:
+            typical.append(shard)
+    return typical
 
 
 def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) -> bool:
