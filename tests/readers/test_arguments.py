@@ -108,8 +108,16 @@ def test_flags_of_openclip_4_are_refused_where_3_3_is_installed_unless_4_is_aske
 
 @pytest.mark.parametrize(
     "flag",
-    ["--text-pooler-own-group", "--audio-fusion", "--audio-int16-normalize", "--audio-zeroshot-dataset x"]
-    + ["--audio-layer-decay 0.9", "--opt-fallback-list a", "--pretrained-audio x", "--image-layer-decay 0.9"],
+    [
+        "--text-pooler-own-group",
+        "--audio-fusion",
+        "--audio-int16-normalize",
+        "--audio-zeroshot-dataset x",
+        "--audio-layer-decay 0.9",
+        "--opt-fallback-list a",
+        "--pretrained-audio x",
+        "--image-layer-decay 0.9",
+    ],
 )
 def test_flags_of_openclips_main_branch_are_known(flag, with_openclip_33):
     with pytest.raises(ArgumentsError, match=f"{flag.split()[0]} exists from OpenCLIP 4 on"):
