@@ -1,7 +1,6 @@
 """Decoding in processes: the same batches as in threads, and nothing stays behind."""
 
 import contextlib
-import gc
 import multiprocessing
 import os
 import signal
@@ -67,12 +66,11 @@ def test_processes_and_their_memory_end_with_the_pass(tmp_path):
         first = digest(next(running))
         assert first == whole[0]
         assert len(living_children()) == before + 2
+        memory = weakref.ref(loading._run.decoders._slots)
         running.close()
+        assert memory() is None
         assert len(living_children()) == before
-    memory = weakref.ref(loading._run.decoders._slots)
     loading.close()
-    gc.collect()
-    assert memory() is None
 
 
 def locked(text):

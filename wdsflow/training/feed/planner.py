@@ -86,10 +86,13 @@ class Planner:
             raise
 
     def close(self) -> None:
-        """Let all streams stop reading ahead."""
+        """Let all streams stop reading ahead, and drop the samples that are in no batch."""
         for used in self._streams.values():
             used.close()
         self._first_valid.close()
+        # Their images are in shared memory, which must not wait until garbage is collected.
+        self._planned.clear()
+        self._streams.clear()
 
     @property
     def finished(self) -> bool:

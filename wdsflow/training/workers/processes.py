@@ -122,6 +122,8 @@ class DecodingProcesses(Decoders):
         for process in processes:
             process.end(until)
         self._work.close()
+        # At once: the run of an epoch lives until garbage is collected, and shared memory is large.
+        del self._work, self._slots
 
     def _started(self, number: int) -> DecoderProcess:
         others: list[Connection] = []
