@@ -384,6 +384,7 @@ def test_new_members_keep_their_names_after_a_global_header_that_changes_them(tm
 @pytest.mark.parametrize("longest", [3, 2048, 1 << 20])
 def test_large_values_arrive_whole(shards: str, tmp_path: Path, longest: int, monkeypatch):
     monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._LINE", longest)
+    monkeypatch.setattr("wdsflow.reshaping.graft.join_samples._SHORT", 1)
     texts = [
         letter * size for letter, size in zip("abcdefgh", (1, 20_000, 5, 300_000, 16_000, 17_000, 0, 9), strict=True)
     ]

@@ -106,7 +106,8 @@ class _Pieces:
         self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
         self.unset: Counter[str] = Counter()
         self._extended = job.look.renaming  # then new members need extended headers
-        self._quick = not self._extended and not any(each.name for each in job.fields)  # only whole fields are set
+        # If only whole fields are set, members of many samples are made at once.
+        self._quick = not self._extended and not any(each.name for each in job.fields)
 
     def all(
         self,

@@ -24,6 +24,7 @@ _EXAMPLES = 3
 _SHOWN = 500  # characters of an example
 _FIRST = 100  # rows from which examples are shown
 _LINE = 2 << 10  # bytes of values: DuckDB cannot sort wider rows in little memory
+_SHORT = 128  # bytes of a value that is never split, however many there are in a line
 
 # The sample `number` of shard `shard` has the position shard << 32 | number. A row of the table is one line of `rows`, or
 # several if it has long values: the one with rest = 0 has its value to join on. `pairs` has the values on both sides,
@@ -142,7 +143,7 @@ class SampleJoin:
         columns = list(zip(*rows, strict=True))
         width = len(self._columns)
         stored = [list(zip(*map(stored_value, column), strict=True)) for column in columns[:width]]
-        lines = Lines.of([data for _, data in stored], _LINE // width)
+        lines = Lines.of([data for _, data in stored], max(_LINE // width, _SHORT))
         cells: dict[str, list[str] | list[bytes | None]] = {}
         for number, (kinds, data) in enumerate(stored):
             cells[f"kind{number}"] = lines.repeated(kinds)
