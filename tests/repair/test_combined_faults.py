@@ -20,7 +20,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.validate.verdicts.verdict import Verdict, judge
 
 # webdataset leaves its files to the garbage collector.
-pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 IMAGES = [("jpg", "JPEG"), ("png", "PNG"), ("jfif", "JPEG"), ("bmp", "BMP"), ("tif", "TIFF"), ("", "JPEG")]
 Fault = Callable[[list[list[Entry]], random.Random], list[list[Entry]]]

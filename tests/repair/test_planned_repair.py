@@ -14,7 +14,7 @@ from wdsflow import plan_repair, repair_shards
 from wdsflow.repair.repair_plan import RepairPlan
 
 # webdataset leaves its files to the garbage collector.
-pytestmark = [pytest.mark.webdataset, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
 def picture(number: int, form: str = "JPEG") -> bytes:

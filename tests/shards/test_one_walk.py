@@ -13,6 +13,7 @@ SPLITS = {
     "wdsflow.readers.datasets": "the rule of datasets, as data of a Grouping",
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
+    "wdsflow.repair.shard_samples": "whether a member with a damaged header fits its neighbours",
     "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
 }
 HEADERS = {

@@ -63,6 +63,9 @@ class EncodingGuess:
         self.accented: Counter[str] = Counter()
         self.captions = 0  # that are not UTF-8
 
+    def __repr__(self) -> str:
+        return f"EncodingGuess({self.encoding!r}, {self.captions} captions)"
+
     def add(self, caption: bytes) -> None:
         """Take one more caption, in any encoding."""
         if is_utf8(caption) or len(caption) > LARGEST:
