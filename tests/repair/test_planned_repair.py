@@ -64,6 +64,11 @@ SETS = {
         (f"{number}.json", nested(number)),
     ],
     "--pair-names": pair("{}/image.jpg", "{}/caption.txt"),
+    # json has the name of the image
+    "--pair-names ": lambda number: [
+        *pair("{:02}/image.jpg", "{:02}/caption.txt")(number),
+        (f"{number:02}/image.json", b'{"width": 40}'),
+    ],
     "--pair-names --rename jfif=jpg": pair("{}_image.jfif", "{}_caption.txt"),
     "--rename-bad json=json_raw": json_of_some_is_bad,
     "--rename __key__=key_field": lambda number: [
@@ -86,7 +91,7 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
     urls = write_set(tmp_path, SETS[options])
     before = trained([str(tmp_path / f"{shard}.tar") for shard in range(2)])
     plan = plan_repair(urls)
-    assert (" ".join(plan.options()), plan.expected_samples) == (options, 12)
+    assert (" ".join(plan.options()), plan.expected_samples) == (options.strip(), 12)
     report = repair_shards(urls, tmp_path / "out", plan=plan)
     assert (report.difference, report.idle) == ("", [])
     assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
