@@ -97,6 +97,22 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
     assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
 
 
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [
+        ("cp1252", "decode captions from cp1252 (a guess: all 12 make sense in it)"),
+        # they have a mark
+        ("utf-16", "decode captions from utf-16"),
+    ],
+)
+def test_an_encoding_that_is_guessed_is_named_as_a_guess(encoding: str, says: str, tmp_path: Path):
+    caption = "un café".encode(encoding)
+    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", caption)])
+    plan = plan_repair(urls)
+    assert [step.does for step in plan.steps()] == [says]
+    assert f"  step: 12 x {says}" in list(repair_shards(urls, tmp_path / "out", plan=plan).lines())
+
+
 def test_a_set_that_trains_is_left_as_it_is(tmp_path: Path):
     urls = write_set(tmp_path, pair("{}.jpg", "{}.txt"))
     plan = plan_repair(urls)
