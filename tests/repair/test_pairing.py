@@ -19,6 +19,7 @@ def keys(names: list[str]) -> dict[str, set[str]]:
 
 
 PAIR = {"jpg", "txt"}
+ALL = {*PAIR, "json"}
 
 
 @pytest.mark.parametrize(
@@ -41,6 +42,18 @@ PAIR = {"jpg", "txt"}
         (["1 .jpg", "1.txt"], {"1": PAIR}),
         (["IMG_1.jpg", "img_1.txt", "IMG_2.jpg", "img_2.txt"], {"IMG_1": PAIR, "IMG_2": PAIR}),
         (["000000/.jpg", "000000/.txt", "000001/.jpg", "000001/.txt"], {"000000": PAIR, "000001": PAIR}),
+        # json has the name of the image, or of the text
+        (
+            ["1/image.jpg", "1/image.json", "1/caption.txt", "2/image.jpg", "2/image.json", "2/caption.txt"],
+            {"1": ALL, "2": ALL},
+        ),
+        (["1/image.jpg", "1/caption.json", "1/caption.txt"], {"1": ALL}),
+        (["1/image.jpg", "1/image.json", "1/meta.json", "1/caption.txt"], {"1": {*PAIR, "image.json", "meta.json"}}),
+        (["images/1.jpg", "images/1.json", "captions/1.txt"], {"1": ALL}),
+        (["1_image.jpg", "1_image.json", "1_caption.txt", "2_image.jpg", "2_caption.txt"], {"1": ALL, "2": PAIR}),
+        (["1.jpg", "1.json", "1.jpg.txt"], {"1": ALL}),
+        (["img1.jpg", "img1.json", "1.txt"], {"1": ALL}),
+        (["IMG_1.jpg", "IMG_1.json", "img_1.txt"], {"IMG_1": ALL}),
         # one of ten captions is missing
         (
             [*(f"{n}_image.jpg" for n in range(10)), *(f"{n}_caption.txt" for n in range(9))],
@@ -69,6 +82,8 @@ def test_names_that_evidently_belong_together_are_paired(names: list[str], expec
         # another sample has the key
         ["1.jpg", "1.npy", "1_caption.txt", "1_image.jpg", "1.txt"],
         ["1.jpg", "1.txt", "2.jpg", "2.txt"],
+        # json has the captions
+        ["1/image.jpg", "1/image.json", "2/image.jpg", "2/image.json", "about/this.txt"],
         ["a.jpg", "b.txt"],
         ["README", "1.jpg", "1.txt"],
     ],

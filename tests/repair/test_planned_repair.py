@@ -64,6 +64,11 @@ SETS = {
         (f"{number}.json", nested(number)),
     ],
     "--pair-names": pair("{}/image.jpg", "{}/caption.txt"),
+    # json has the name of the image
+    "--pair-names ": lambda number: [
+        *pair("{:02}/image.jpg", "{:02}/caption.txt")(number),
+        (f"{number:02}/image.json", b'{"width": 40}'),
+    ],
     "--pair-names --rename jfif=jpg": pair("{}_image.jfif", "{}_caption.txt"),
     "--rename-bad json=json_raw": json_of_some_is_bad,
     "--rename __key__=key_field": lambda number: [
@@ -86,10 +91,26 @@ def test_all_samples_train_after_the_planned_repair(options: str, tmp_path: Path
     urls = write_set(tmp_path, SETS[options])
     before = trained([str(tmp_path / f"{shard}.tar") for shard in range(2)])
     plan = plan_repair(urls)
-    assert (" ".join(plan.options()), plan.expected_samples) == (options, 12)
+    assert (" ".join(plan.options()), plan.expected_samples) == (options.strip(), 12)
     report = repair_shards(urls, tmp_path / "out", plan=plan)
     assert (report.difference, report.idle) == ("", [])
     assert before < trained([str(tmp_path / f"out/{shard}.tar") for shard in range(2)]) == 12
+
+
+@pytest.mark.parametrize(
+    ("encoding", "says"),
+    [
+        ("cp1252", "decode captions from cp1252 (a guess: all 12 make sense in it)"),
+        # they have a mark
+        ("utf-16", "decode captions from utf-16"),
+    ],
+)
+def test_an_encoding_that_is_guessed_is_named_as_a_guess(encoding: str, says: str, tmp_path: Path):
+    caption = "un café".encode(encoding)
+    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", caption)])
+    plan = plan_repair(urls)
+    assert [step.does for step in plan.steps()] == [says]
+    assert f"  step: 12 x {says}" in list(repair_shards(urls, tmp_path / "out", plan=plan).lines())
 
 
 def test_a_set_that_trains_is_left_as_it_is(tmp_path: Path):

@@ -66,7 +66,8 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
                 advice.append(why_no_repair(verdict))
     settings = advise_training(context)
     # What ends the run comes before what it loses.
-    return [*settings, *advice] if any(each.usable for each in short) else [*advice, *settings]
+    is_first = context.arguments is not None and any(each.usable for each in short)
+    return [*settings, *advice] if is_first else [*advice, *settings]
 
 
 def read_on(verdicts: Sequence[Verdict]) -> Iterator[Advice]:

@@ -53,10 +53,7 @@ def suggest_name_images(forecast: RepairForecast, plan: RepairPlan) -> Iterator[
 
 def suggest_encoding(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
     """Suggest the one encoding in which all captions that are not UTF-8 make sense."""
-    guess = EncodingGuess()
-    for shard in forecast.repaired(plan).shards:
-        if shard.encoding is not None:
-            guess.merge(shard.encoding)
+    guess = guess_encoding(forecast, plan)
     if guess.encoding:
         yield replace(plan, encoding=guess.encoding)
 
@@ -111,6 +108,15 @@ def without_one_step(plan: RepairPlan) -> Iterator[RepairPlan]:
         yield replace(plan, caption=None)
     for pair in plan.rename_bad:
         yield replace(plan, rename_bad=tuple(other for other in plan.rename_bad if other != pair))
+
+
+def guess_encoding(forecast: RepairForecast, plan: RepairPlan) -> EncodingGuess:
+    """Return the guess at the encoding of the captions that a plan would write, if it decoded none."""
+    guess = EncodingGuess()
+    for shard in forecast.repaired(replace(plan, encoding="")).shards:
+        if shard.encoding is not None:
+            guess.merge(shard.encoding)
+    return guess
 
 
 def _columns_that_end_readers(forecast: RepairForecast) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _is_default(forecast: RepairForecast, plan: RepairPlan) -> bool:
 
 
 def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
-    steps = [escape(step.does, 80) for step in plan.steps()]
+    steps = [escape(step.does, 100) for step in plan.steps()]
     if plan.drop_bad:
         left_out = forecast.repaired(replace(plan, drop_bad=False)).samples - forecast.repaired(plan).samples
         steps[-1] += f", {left_out:,} in all"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from wdsflow.repair.repair_plan import RepairPlan
 
 from ..verdicts.verdict import Verdict
-from .plan_steps import SUGGESTIONS, without_one_step
+from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 
 
@@ -28,9 +28,11 @@ class PlannedRepair:
 def choose_repair(forecast: RepairForecast) -> PlannedRepair:
     """Return the repair that loses nothing and brings most samples back."""
     plan = _best_plan(forecast.draft())
-    # A draft does not see which images fail to decode, which ends some readers.
-    if plan.steps() and is_worse(forecast.verdicts(plan), forecast.verdicts(RepairPlan())):
+    if plan.steps() and _misled(forecast, plan):
         plan = _best_plan(forecast)
+    if plan.encoding:
+        guess = guess_encoding(forecast, plan)
+        plan = replace(plan, guessed_from=0 if guess.is_certain else guess.captions)
     return planned(forecast, plan)
 
 
@@ -69,6 +71,16 @@ def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
         if then.outcome != "crashes" and then.usable and (now.outcome == "crashes" or then.usable > now.usable):
             return True
     return False
+
+
+def _misled(forecast: RepairForecast, plan: RepairPlan) -> bool:
+    """Return whether a plan for a draft is wrong for all shards.
+
+    A draft does not see which images fail to decode, which ends some readers, and not the captions of all shards.
+    """
+    if plan.encoding and guess_encoding(forecast, plan).encoding != plan.encoding:
+        return True
+    return is_worse(forecast.verdicts(plan), forecast.verdicts(RepairPlan()))
 
 
 def _best_plan(forecast: RepairForecast) -> RepairPlan:

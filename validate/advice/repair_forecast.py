@@ -6,7 +6,7 @@ scan. A shard is read again, as a preview, only if its outcome depends on names 
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
@@ -15,6 +15,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.readers.energon import meetings
 from wdsflow.repair.borders import UNMOVED, borders
 from wdsflow.repair.field_contents import is_refused
+from wdsflow.repair.pairing import TEXTS_BUT_JSON
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Evidence, ScanOptions, Shape, ShardEvidence
@@ -242,7 +243,8 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
     has_image = has_text = False
     for shape in shapes:
         image, text = _has(shape, IMAGES), _has(shape, CAPTIONS)
-        has_image = has_image or (image and not text)
+        # json next to an image may be no caption.
+        has_image = has_image or (image and not _has(shape, TEXTS_BUT_JSON))
         has_text = has_text or (text and not image)
     return has_image and has_text
 
@@ -256,7 +258,7 @@ def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
     return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
 
 
-def _has(shape: Shape, extensions: Sequence[str]) -> bool:
+def _has(shape: Shape, extensions: Collection[str]) -> bool:
     return any(part.suffix.lower().strip().rpartition(".")[2] in extensions for part in shape)
 
 

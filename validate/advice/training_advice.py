@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import with_braces
 from wdsflow.text.shell import command
+from wdsflow.text.words import how_many
 
 from ..finding import Advice, Finding
 from ..forecast.forecast import Forecast, forecast
@@ -17,9 +19,12 @@ from .invocation import merged_flags, paired_flags
 
 
 def advise_training(context: Context) -> list[Advice]:
-    """Return settings with which a command that stalls or never steps would run; the one that changes least first."""
+    """Return settings with which a command that stalls or never steps would run; the one that changes least first.
+
+    Without a command, it is that with OpenCLIP's defaults, and there is one setting at most.
+    """
     if context.arguments is None:
-        return []
+        return list(islice(_for_defaults(context), 1))
     tried = TriedSettings(context)
     found: list[Advice] = []
     for each in context.forecasts:
@@ -29,6 +34,29 @@ def advise_training(context: Context) -> list[Advice]:
                 does = f"train with {command(every)}: {brings}"
                 found.append(Advice(regains, does, each.reader, flags=every))
     return found
+
+
+def _for_defaults(context: Context) -> Iterator[Advice]:
+    """Yield settings for OpenCLIP where its defaults fail on these shards, although samples pass."""
+    shards = len(context.evidence.shards)
+    if shards > _FEW_SHARDS:
+        return
+    for verdict, reader in zip(context.verdicts, context.readers, strict=False):
+        arguments = Arguments(train_num_samples=verdict.usable)
+        # A smaller set is an example.
+        is_too_small = verdict.usable < arguments.batch_size
+        if not reader.name.startswith("open-clip") or verdict.outcome not in ("trains", "loses") or is_too_small:
+            continue
+        expected = forecast(context.evidence, reader, arguments)
+        if expected.crash_kind == "shards":
+            fails = f", {how_many(shards, 'shard is', 'shards are')} too few"
+        elif expected.stalled:
+            fails = f" and batches of {arguments.batch_size}, a worker gets too few samples"
+        else:
+            continue
+        for flags in working_settings(context.evidence, reader, arguments, verdict.usable):
+            does = f"with OpenCLIP's default of {arguments.workers} workers{fails}: train with {command(flags)}"
+            yield Advice(0, does, reader.name, flags=flags)
 
 
 def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:
@@ -52,6 +80,8 @@ _BRINGS = {"--dataset-resampled": "every worker draws from all shards"}
 _NUMBERS = {"--workers", "--batch-size", "--train-num-samples", "--accum-freq", "--warmup"}
 _SWITCHES = {"--dataset-resampled"}
 _WORDS = {"--dataset-type", "--train-data", "--val-data"}
+# More of them starve no worker, as a rule, and take time to distribute.
+_FEW_SHARDS = 100
 _MOST_FIXES = 8  # applied in sequence
 
 

@@ -42,8 +42,8 @@ class BadJson(LossRule):
     In practice: json written by hand with single quotes, NaN for other parsers, empty files from a writer that was
     killed (img2dataset#344).
 
-    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves such samples out. To keep them, write the json again
-    with ``json.dumps``. If most of them are bad, rename the field: ``--rename json=json_raw``.
+    Fix: ``wdsflow repair SHARD -o repaired`` keeps such samples: it renames json that does not parse, so that readers
+    leave it as bytes. If a reader needs the json, write it again with ``json.dumps``.
     """
 
     code = "F107"
@@ -113,8 +113,8 @@ class BadField(LossRule):
 
     In practice: ``.id`` with a hexadecimal name, ``.index`` with text, empty side files (cosmos#3).
 
-    Fix: rename the field to one that readers leave as bytes: ``wdsflow repair SHARD -o repaired --rename id=id_raw``,
-    or leave it out: ``--drop-field id``. OpenCLIP 4 decodes only image and caption. Write the labels for timm again.
+    Fix: ``wdsflow repair SHARD -o repaired`` renames the field where it does not decode, so that readers leave it as
+    bytes; ``--drop-field id`` leaves it out. OpenCLIP 4 decodes only image and caption. Write the labels for timm again.
     """
 
     code = "F121"

@@ -220,9 +220,9 @@ class MissingInPart(PartialLoss):
     In practice: downloads where the image failed and only the json was kept, captions removed by a filter, README.md
     and other files that become separate samples (open_clip PR#179; Mobile-O#8).
 
-    Fix: ``wdsflow repair URL... -o repaired --drop-bad`` leaves them out, with all samples whose image, caption or json
-    cannot be used; counts are then correct. ``--caption json:FIELD`` keeps captions that are in json. ``wdsflow inspect
-    SHARD`` lists the fields of samples.
+    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or are in json.
+    Then ``--drop-bad`` leaves out samples that still lack one, so that counts are correct. ``wdsflow inspect SHARD``
+    lists the fields of samples.
     """
 
     code = "F102"

@@ -3,12 +3,15 @@
 Each scheme is one function. It returns a key for each member that has no partner yet. A scheme is used if it gives nearly
 all of them a partner, every pair has exactly one image and no field twice, and no member of another sample has such a
 key. What pairs today is never touched. If no scheme fits, nothing is renamed.
+
+Whether json is a text that a caption can be in, or only a companion of what has its name, is not known: in
+``1/image.jpg``, ``1/image.json`` and ``1/caption.txt`` it is one. What gives more members a new name is right.
 """
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from wdsflow.scan.naming import CAPTIONS
@@ -20,6 +23,7 @@ from .junk_names import junk, path_parts
 
 IMAGES = frozenset(IMAGE_NAMES)
 TEXTS = frozenset(CAPTIONS)
+TEXTS_BUT_JSON = TEXTS - {"json"}
 # Of the images or texts without a partner, whichever are fewer: how many a scheme has to pair.
 _NEARLY_ALL = 0.9
 # Of those that are more: a set may lack some captions, not most.
@@ -36,12 +40,13 @@ _LAST_WORD = re.compile(r"(?<=.)[_\-. ]*?([A-Za-z]+)$")
 
 @dataclass(frozen=True)
 class Named:
-    """A member by the parts of its name; ``index`` is its place in the shard."""
+    """A member by the parts of its name; ``index`` is its place in the shard, ``texts`` are the extensions of texts."""
 
     index: int
     folder: str
     stem: str
     extension: str
+    texts: frozenset[str] = TEXTS
 
     @property
     def is_image(self) -> bool:
@@ -50,8 +55,8 @@ class Named:
 
     @property
     def is_text(self) -> bool:
-        """Whether its extension is that of a caption, a label or json."""
-        return self.extension.lower() in TEXTS
+        """Whether its extension is that of a caption, a label or, if it counts, json."""
+        return self.extension.lower() in self.texts
 
 
 class Target(NamedTuple):
@@ -90,12 +95,19 @@ def pair_names(names: Sequence[str]) -> list[str]:
     """
     names = without_spaces(names)
     members = _members(names)
+    renamed = max((_renamed(members, texts) for texts in (TEXTS, TEXTS_BUT_JSON)), key=len)
+    return [renamed.get(index, name) for index, name in enumerate(names)]
+
+
+def _renamed(members: Sequence[Named], texts: frozenset[str]) -> dict[int, str]:
+    """Return the new names by the first scheme that fits, if these are the extensions of texts."""
+    members = [replace(member, texts=texts) for member in members]
     shard = ShardNames(members, _without_partner(members))
     for scheme in (whole_image_name, words_for_fields, folder_as_key, upper_and_lower_case):
-        renamed = _accepted(scheme(shard), shard)
+        renamed = _accepted(_with_companions(scheme(shard), members), shard)
         if renamed:
-            return [renamed.get(index, name) for index, name in enumerate(names)]
-    return names
+            return renamed
+    return {}
 
 
 def without_spaces(names: Sequence[str]) -> list[str]:
@@ -215,6 +227,20 @@ def _without_partner(members: Sequence[Named]) -> list[Named]:
         for member in members
         if (member.is_image or member.is_text) and (member.folder, member.stem) not in paired
     ]
+
+
+def _with_companions(targets: dict[int, Target], members: Sequence[Named]) -> dict[int, Target]:
+    """Return the targets, and with them those of json that has the name of an image or a text."""
+    by_name: dict[tuple[str, str], Target] = {}
+    for member in members:
+        if member.index in targets:
+            by_name.setdefault((member.folder, member.stem), targets[member.index])
+    companions: dict[int, Target] = {}
+    for member in members:
+        target = by_name.get((member.folder, member.stem))
+        if target is not None and member.extension.lower() == "json":
+            companions[member.index] = target
+    return {**companions, **targets}
 
 
 def _accepted(targets: dict[int, Target], shard: ShardNames) -> dict[int, str]:

@@ -41,6 +41,7 @@ class RepairPlan:
         rename_bad: pairs of old and new field names; only fields that do not decode get the new name.
         drop_fields: fields that are left out.
         drop_bad: leave out samples that OpenCLIP would not train on.
+        guessed_from: how many captions the encoding was guessed from; 0 if they have a mark, or if a user named it.
         expected_samples: how many samples the repair writes, if the plan was tried; the repair compares.
     """
 
@@ -52,6 +53,7 @@ class RepairPlan:
     rename_bad: tuple[tuple[str, str], ...] = ()
     drop_fields: tuple[str, ...] = ()
     drop_bad: bool = False
+    guessed_from: int = field(default=0, compare=False)
     expected_samples: int | None = field(default=None, compare=False)
 
     def steps(self) -> list[Step]:
@@ -64,7 +66,11 @@ class RepairPlan:
         for old, new in self.rename:
             steps.append(Step(("--rename", f"{old}={new}"), f"rename {old} to {new}"))
         if self.encoding:
-            steps.append(Step(("--caption-encoding", self.encoding), f"decode captions from {self.encoding}"))
+            does = f"decode captions from {self.encoding}"
+            if self.guessed_from:
+                fits = f"all {self.guessed_from:,} make" if self.guessed_from > 1 else "the only one makes"
+                does = f"{does} (a guess: {fits} sense in it)"
+            steps.append(Step(("--caption-encoding", self.encoding), does))
         if self.caption is not None:
             place = self.caption.spelled
             steps.append(Step(("--caption", place), f"write txt from {place}"))

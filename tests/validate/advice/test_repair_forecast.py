@@ -65,6 +65,17 @@ def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(tmp_path: Path,
     assert " ".join(chosen.plan.options()) == "--rename jfif=jpg --caption-encoding cp1252"
     assert (chosen.plan.expected_samples, chosen.after[0].usable) == (21, 21)
     assert {read.count(f"{number}.tar") for number in range(2, 6)} == {1}
+    assert chosen.plan.guessed_from == 18
+
+
+def test_an_encoding_is_guessed_only_if_the_captions_of_all_shards_make_sense_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
+    captions = ["un café".encode("cp1252")] * 3 + ["кошка на снегу".encode("koi8-r")]
+    shards = [samples(3, start=10 * n, jpg=PICTURE, txt=caption) for n, caption in enumerate(captions)]
+    repairs, _ = forecast(tmp_path, shards)
+    assert choose_repair(repairs).plan.encoding == ""
 
 
 def test_the_chosen_plan_is_judged_by_decoded_images(tmp_path: Path):

@@ -116,3 +116,30 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
         "1",
         "--dataset-resampled",
     )
+
+
+@pytest.mark.parametrize(
+    ("usable", "says"),
+    [
+        ([100, 100], ["with OpenCLIP's default of 4 workers, 2 shards are too few: train with --workers 2"]),
+        ([300], ["with OpenCLIP's default of 4 workers, 1 shard is too few: train with --workers 1"]),
+        (
+            [64, 64, 64, 64, 20],
+            [
+                "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: train with "
+                "--workers 2"
+            ],
+        ),
+        ([64] * 4, []),
+        # an example
+        ([10], []),
+    ],
+)
+def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_fail(usable: list[int], says: list[str]):
+    evidence, reader = context_of(usable).evidence, READERS["open-clip-3.3"]()
+    advice = advise_training(Context(evidence, [reader], [judge(evidence, reader)]))
+    assert [each.does for each in advice] == says
+    for each in advice:
+        defaults = {"workers": 4, "batch_size": 64, "train_num_samples": sum(usable), "epochs": 32}
+        assert errors(context_of(usable, **defaults)) & {"P302", "P303"}
+        assert not errors(after(usable, defaults, each.flags)) & {"P302", "P303"}
