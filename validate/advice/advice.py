@@ -62,7 +62,9 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
         for verdict in short:
             others = [*_flags(context, verdict), *_own_pipeline(context, verdict), *_field_map(context, verdict)]
             advice += [each for each in others if each.usable is None or each.usable > verdict.usable]
-            if verdict.reasons and not any(each.reader == verdict.reader for each in advice):
+            # What ends a command is answered by settings.
+            is_of_samples = verdict.reasons and verdict.reasons[0].slug != "forecast"
+            if is_of_samples and not any(each.reader == verdict.reader for each in advice):
                 advice.append(why_no_repair(verdict))
     settings = advise_training(context)
     # What ends the run comes before what it loses.

@@ -373,16 +373,28 @@ def working_settings(
 
     Fewer workers train the same model: the largest number that starves none. A much smaller batch would train another one:
     the largest that every worker can fill, if it is at least half of the requested one. Last, drawing from all shards;
-    ``usable`` samples must fill a batch.
+    ``usable`` samples must fill a batch. A set that is smaller than a batch has one worker, and a batch of its size.
     """
     if arguments.dataset_resampled:
         return
     if isinstance(reader, OpenClip33) and arguments.seed >= 0:
         named = named_shards(shard_urls(arguments), evidence)
         if named.shards and not named.unknown:
-            yield from _fewer(ShardPasses(reader, named.shards), arguments)
+            passes = ShardPasses(reader, named.shards)
+            yield from _fewer(passes, arguments)
+            if 0 < usable < arguments.batch_size:
+                yield from _smaller(passes, arguments)
     if usable >= arguments.batch_size:
         yield ("--dataset-resampled",)
+
+
+def _smaller(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:
+    if len(shards.shards) < arguments.world_size:
+        return
+    alone = replace(arguments, workers=1)
+    least = least_usable(shards, alone, epochs_to_check(arguments.epochs, len(shards.shards)))
+    if least:
+        yield "--workers", "1", "--batch-size", str(least)
 
 
 def _fewer(shards: ShardPasses, arguments: Arguments) -> Iterator[tuple[str, ...]]:

@@ -70,11 +70,13 @@ def test_the_setting_for_a_warning_is_that_of_the_command_without_the_errors():
     assert found["P314"].flags == (*found["P302"].flags, "--warmup", str(steps // 20))
 
 
-def test_no_setting_is_offered_for_a_set_that_is_smaller_than_a_batch():
-    context = context_of([1, 1], workers=2, batch_size=64, train_num_samples=2)
-    assert errors(context) == {"P302"}
-    assert "P302" not in fixes(context)
-    assert advise_training(context) == []
+def test_a_set_that_is_smaller_than_a_batch_gets_one_of_its_size():
+    command = {"workers": 4, "batch_size": 64, "train_num_samples": 32}
+    context = context_of([16, 16], **command)
+    assert errors(context) == {"P303"}
+    (setting,) = advise_training(context)
+    assert setting.flags == ("--workers", "1", "--batch-size", "32")
+    assert errors(after([16, 16], command, setting.flags)) == set()
 
 
 def test_a_batch_of_less_than_half_is_not_offered():
@@ -126,8 +128,8 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
         (
             [64, 64, 64, 64, 20],
             [
-                "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: train with "
-                "--workers 2"
+                "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: "
+                "train with --workers 2"
             ],
         ),
         ([64] * 4, []),
