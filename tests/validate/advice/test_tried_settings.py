@@ -128,8 +128,10 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
         (
             [64, 64, 64, 64, 20],
             [
-                "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: "
-                "train with --workers 2"
+                (
+                    "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: "
+                    "train with --workers 2"
+                )
             ],
         ),
         ([64] * 4, []),
