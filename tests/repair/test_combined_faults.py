@@ -162,6 +162,10 @@ def test_a_planned_repair_keeps_its_promise(first: int, tmp_path: Path):
         check(seed, tmp_path / str(seed))
 
 
+def test_a_field_that_is_named_by_its_first_bytes_is_not_renamed_too(tmp_path: Path):
+    check(1696, tmp_path / "set")
+
+
 def test_a_repair_for_several_readers_takes_nothing_from_any(tmp_path: Path):
     for seed in range(20):
         check_for_all(seed, tmp_path / str(seed))

@@ -21,6 +21,7 @@ from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import Evidence, ScanOptions, Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard import Shard
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
 
 from ..rules.kit.shape_edits import ShapeEdits, changed, shapes_of
@@ -190,7 +191,7 @@ def _needs_contents(shard: ShardEvidence, plan: RepairPlan, *, is_read: bool) ->
     """Return whether the outcome of a shard that keeps its structure depends on its names or contents."""
     if plan.pair_names and may_pair([shard]):
         return True
-    if plan.name_images and may_lack_image_name([shard]):
+    if plan.name_images and any(_may_hold_unnamed_image(shape) for shape in shard.runs.shapes()):
         return True
     if plan.encoding and shard.encoding is not None:
         return True
@@ -256,6 +257,12 @@ def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
         return False
     is_bare = any(shard.tally("name.no-field").count for shard in shards)
     return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
+
+
+def _may_hold_unnamed_image(shape: Shape) -> bool:
+    """Return whether a sample has no image field that readers know, and a member that may be its image."""
+    names = {part.suffix.lower() for part in shape}
+    return names.isdisjoint(IMAGE_FIELDS) and not names.issubset(CAPTIONS)
 
 
 def _has(shape: Shape, extensions: Collection[str]) -> bool:
