@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from wdsflow.text.secrets import redact
 
+from .replaced_names import replaced
+
 if TYPE_CHECKING:
     from .resume import GetData
 
@@ -38,11 +40,8 @@ class DataArguments:
                     setattr(args, name, redact(value))
             return args
 
-        vars(main)["parse_args"] = parse_args
-        try:
+        with replaced(main, "parse_args", parse_args):
             yield
-        finally:
-            vars(main)["parse_args"] = original
 
     def restored(self, get_data: "GetData") -> "GetData":
         """Return ``get_data`` with the arguments as they were given."""

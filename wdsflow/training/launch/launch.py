@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from wdsflow.training.feed_options import FeedOptions, NoOpenClip
 from wdsflow.training.ranks import connect
 
+from .replaced_names import replaced
+
 if TYPE_CHECKING:
     from .resume import GetData
 
@@ -120,11 +122,8 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
             raise Refused("" if refused else "the first rank refuses to train on these shards; it says why")
         return device
 
-    vars(main)["init_distributed_device"] = init_distributed_device
-    try:
+    with replaced(main, "init_distributed_device", init_distributed_device):
         yield
-    finally:
-        vars(main)["init_distributed_device"] = original
 
 
 def _decision(refused: bool) -> bool:

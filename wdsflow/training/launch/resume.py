@@ -20,6 +20,8 @@ from wdsflow.training.launch import checkpoints
 from wdsflow.training.launch.checkpoints import ENTRY, LATEST, CheckpointPosition, Saved, save, saved_in, tidy
 from wdsflow.training.ranks import gathered
 
+from .replaced_names import replaced
+
 GetData = Callable[..., dict[str, Any]]
 _log = logging.getLogger(__name__)
 
@@ -60,13 +62,13 @@ class ResumedRun:
             return checkpoint
 
         with ExitStack() as stack:
-            _put(stack, files, "pt_load", load)
+            stack.enter_context(replaced(files, "pt_load", load))
             if hasattr(self._main, "pt_load"):
-                _put(stack, self._main, "pt_load", load)
-            _put(stack, self._main, "get_data", self._data)
-            _put(stack, self._main, "train_one_epoch", self._train_one_epoch)
-            _put(stack, self._main, "evaluate", self._evaluate)
-            _put(stack, self._main, "torch", _Saving(self))
+                stack.enter_context(replaced(self._main, "pt_load", load))
+            stack.enter_context(replaced(self._main, "get_data", self._data))
+            stack.enter_context(replaced(self._main, "train_one_epoch", self._train_one_epoch))
+            stack.enter_context(replaced(self._main, "evaluate", self._evaluate))
+            stack.enter_context(replaced(self._main, "torch", _Saving(self)))
             yield
 
     def close(self) -> None:
@@ -227,11 +229,6 @@ def _is_ours(error: BaseException) -> bool:
         trace = trace.tb_next
     raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
     return bool(str(error)) and raised_in.startswith("wdsflow.")
-
-
-def _put(stack: ExitStack, module: ModuleType, name: str, value: object) -> None:
-    stack.callback(setattr, module, name, getattr(module, name))
-    setattr(module, name, value)
 
 
 class Steps:
