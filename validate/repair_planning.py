@@ -27,10 +27,12 @@ def plan_repair(
     Raises:
         NoShards, UnknownReader: no such shards, no such reader.
     """
-    options = CheckOptions(readers=tuple(readers), allow_pipe=allow_pipe)
+    named = tuple(readers)
+    options = CheckOptions(readers=named, allow_pipe=allow_pipe)
     shards = expand_existing(urls, allow_pipe=allow_pipe)
     level = level_for(options, shards)
     chosen, scan = readers_of(options, level, shards)
     scan = replace(scan, allow_pipe=allow_pipe)
     evidence = Evidence(level, scan_shards(shards, scan))
-    return choose_repair(RepairForecast(evidence, chosen, scan, scan_shards)).plan
+    plan = choose_repair(RepairForecast(evidence, chosen, scan, scan_shards)).plan
+    return replace(plan, readers=named)

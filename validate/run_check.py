@@ -123,8 +123,12 @@ def _context(
             if reader.name.startswith("open-clip")
         }
     verdicts = [_overrule(judge(evidence, reader, max_loss), forecasts.get(reader.name)) for reader in readers]
-    if parsed is None:
-        verdicts = [_by_commands(*each, evidence) for each in zip(verdicts, readers, strict=True)]
+    # A training command says itself how OpenCLIP opens its shards.
+    is_named = parsed is not None and parsed.train_data is not None
+    verdicts = [
+        verdict if is_named and reader.name in forecasts else _by_commands(verdict, reader, evidence)
+        for verdict, reader in zip(verdicts, readers, strict=True)
+    ]
     return replace(context, verdicts=verdicts, forecasts=tuple(forecasts.values()))
 
 

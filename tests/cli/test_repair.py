@@ -187,8 +187,9 @@ def test_the_recorded_plan_resumes_and_its_promise_is_kept(tmp_path: Path, capsy
     assert run(urls, "-o", str(out)) == 0
     assert "16 of 16 samples written (1 shard done before)" in capsys.readouterr().out
     record = json.loads((out / ".wdsflow/repair.json").read_text())
-    assert record["expected_samples"] == 16
-    (out / ".wdsflow/repair.json").write_text(json.dumps(record | {"expected_samples": 15}))
+    assert record["planned"] == {"guessed_from": 0, "expected_samples": 16, "readers": ["open-clip"]}
+    record["planned"]["expected_samples"] = 15
+    (out / ".wdsflow/repair.json").write_text(json.dumps(record))
     assert run(urls, "-o", str(out)) == 1
     assert "the plan promised 15 samples, and 16 were written" in capsys.readouterr().err
 

@@ -25,6 +25,7 @@ def test_the_schemes_are_those_of_the_installed_webdataset() -> None:
 
 def test_files_and_urls_with_a_handler_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOPEN_REWRITE", raising=False)
+    monkeypatch.delenv("USE_AIS_FOR", raising=False)
     shards = [Shard.file("s/0.tar"), Shard.url("https://host/0.tar"), Shard.command("pipe:cat 0.tar")]
 
     assert [unopened_by_webdataset_02(shard) for shard in shards] == ["", "", ""]
@@ -34,6 +35,9 @@ def test_files_and_urls_with_a_handler_are_opened(monkeypatch: pytest.MonkeyPatc
     quoted = Shard.url("https://host/it's.tar")
     assert "between single quotes into a shell command" in unopened_by_webdataset_02(quoted)
     assert unopened_by_webdataset_1(quoted) == ""
+    # It opens other urls than it is given.
+    monkeypatch.setenv("GOPEN_REWRITE", "https://host=/data")
+    assert [unopened_by_webdataset_02(shard) for shard in (hub, quoted)] == ["", ""]
 
 
 def test_no_command_is_made_of_names_that_a_shell_would_not_take_as_they_are() -> None:

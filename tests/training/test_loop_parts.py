@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from wdsflow.training.launch import checkpoints
-from wdsflow.training.launch.resume import Steps, _put, counted
+from wdsflow.training.launch.replaced_names import replaced
+from wdsflow.training.launch.resume import Steps, counted
 
 
 def loop(loader, others):
@@ -51,7 +52,7 @@ def test_names_of_a_module_are_replaced_until_the_end():
     module = ModuleType("m")
     vars(module)["save"] = 1
     with ExitStack() as stack:
-        _put(stack, module, "save", 2)
+        stack.enter_context(replaced(module, "save", 2))
         assert vars(module)["save"] == 2
     assert vars(module)["save"] == 1
 

@@ -10,13 +10,14 @@ from wdsflow.scan.evidence import OK, Part, ShardEvidence
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
+from ..rules.field_contents import other_name
 from ..rules.kit.base import is_option, renamed
 from ..rules.kit.shape_edits import CAPTION, caption_edits, other_names, shapes_of
 from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
 
 # Adds steps to a plan; each result is another attempt, the most complete first.
 Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]
-# Fields that no reader decodes; more are not renamed one by one.
+# How many fields that do not decode are renamed; with more, the cause is another, and the command would be long.
 _MOST = 8
 _REFUSED = frozenset({"bad-field", "unsafe-field"})
 
@@ -35,7 +36,7 @@ def suggest_rename(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repai
     for reader in forecast.readers:
         names |= {old: new for old, new in reader.aliases.items() if old in fields}
     # webdataset sets these itself.
-    names |= {name: f"{name.strip('_')}_field" for name in (KEY, URL) if name in fields}
+    names |= {name: other_name(name) for name in (KEY, URL) if name in fields}
     names |= {name: renamed(name) for name in _columns_that_end_readers(forecast)}
     pairs = tuple(names.items())
     if pairs:

@@ -130,12 +130,12 @@ class RepairForecast:
             # What is left out depends on what the evidence says of each sample.
             lossless = self.repaired(replace(plan, drop_bad=False))
             return RepairedSet(changed(lossless.shards, ShapeEdits(drop_bad=True)), lossless.is_known)
-        previewed = [index for index in range(len(self._shards)) if self._needs_preview(index, plan)]
+        previewed = {index for index in range(len(self._shards)) if self._needs_preview(index, plan)}
         if self._is_draft and not self._compared.issuperset(previewed):
             self._compared.update(previewed)
             self._repaired.clear()
             self._verdicts.clear()
-        self._preview(previewed, plan)
+        self._preview(sorted(previewed), plan)
         edits = ShapeEdits.of_plan(plan)
         shards: list[ShardEvidence] = []
         is_known = True

@@ -64,8 +64,8 @@ class CaptionNotUtf8(LossRule):
     In practice: "'utf-8' codec can't decode byte 0x92 in position 12" for typographic quotes from Windows; captions
     written by PowerShell, which is UTF-16 (joy-caption-batch#1; FluxTrainer#14).
 
-    Fix: ``wdsflow repair SHARD -o repaired --caption json:FIELD`` takes the caption in the json, where there is one;
-    with ``--drop-bad`` it leaves the others out. To read them in their encoding: the stage
+    Fix: ``wdsflow repair SHARD -o repaired`` decodes them, if one encoding makes sense for all;
+    ``--caption-encoding cp1252`` names it. To read them in their encoding: the stage
     ``CleanText(fallback="cp1252")`` in a pipeline, or ``stages: [{clean_text: {fallback: cp1252}}]`` in a recipe of
     ``wdsflow filter``.
     """
@@ -73,7 +73,7 @@ class CaptionNotUtf8(LossRule):
     code = "F109"
     tallies = ("text.not-utf8",)
     statuses = (NOT_UTF8,)
-    says = '{n:caption is|captions are} not UTF-8 (if they are Windows text, the stage CleanText(fallback="cp1252") decodes them)'
+    says = "{n:caption is|captions are} not UTF-8"
 
 
 class EmptyCaption(LossRule):

@@ -184,14 +184,15 @@ class ReplacedKey(LossRule):
         return f"{how_many(count, 'field has', 'fields have')} the name of one that webdataset sets itself{first_seen(detail)}"
 
     def fixed_part(self, part: Part) -> Part:
-        return part._replace(suffix=_renamed(part.suffix)) if _is_set_by_webdataset(part) else part
+        return part._replace(suffix=other_name(part.suffix)) if _is_set_by_webdataset(part) else part
 
 
 def _is_set_by_webdataset(part: Part) -> bool:
     return part.suffix.lower() in (KEY, URL)
 
 
-def _renamed(suffix: str) -> str:
+def other_name(suffix: str) -> str:
+    """Return the name that a field of webdataset's own gets."""
     return f"{suffix.lower().strip('_')}_field"
 
 

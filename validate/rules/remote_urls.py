@@ -36,10 +36,11 @@ class UnopenedUrls(Rule):
     code = "P332"
 
     def check(self, context: Context) -> Iterator[Finding]:
+        arguments = context.arguments
+        is_named = arguments is not None and (arguments.train_data or arguments.val_data)
         for reader in context.readers:
-            is_open_clip = reader.name.startswith("open-clip")
-            if is_open_clip and context.arguments is not None:
-                yield from self._of_command(context.arguments, reader)
+            if arguments is not None and is_named and reader.name.startswith("open-clip"):
+                yield from self._of_command(arguments, reader)
             else:
                 yield from self._of_shards(context.evidence.shards, reader)
 

@@ -40,8 +40,8 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
     them. Never loses contents unless an option says so. Shards that need no change are copied byte for byte; the inputs
     never change. The same command resumes an interrupted run.
 
-    Exit status: 0; 1 if something could not be read, no sample was written, or an option changed nothing; 2 if the
-    command is wrong, or nothing could be read or written.
+    Exit status: 0; 1 if something could not be read, no sample was written, other samples were written than planned, or
+    an option changed nothing; 2 if the command is wrong, or nothing could be read or written.
     """
     from wdsflow.repair.run_repair import repair_shards
 
@@ -77,7 +77,7 @@ def _with_plan(
         return options
     shards = expand_existing(urls, allow_pipe=options.allow_pipe)
     # An interrupted run resumes with its own plan.
-    plan = None if options.restart else recorded_plan(folder, shards)
+    plan = None if options.restart else recorded_plan(folder, shards, readers)
     if plan is None:
         plan = plan_repair(urls, readers, allow_pipe=options.allow_pipe)
     for step in plan.steps():

@@ -19,7 +19,7 @@ def unopened_by_webdataset_02(url: Shard) -> str:
     """
     if why := _no_handler(url, SCHEMES_02):
         return why
-    if url.kind == "url" and "'" in url.exact:
+    if url.kind == "url" and "'" in url.exact and not _is_rewritten():
         scheme = urlsplit(url).scheme
         return (
             f"webdataset puts {scheme}: urls between single quotes into a shell command, and this one has such a quote"
@@ -33,13 +33,18 @@ def unopened_by_webdataset_1(url: Shard) -> str:
 
 
 def _no_handler(url: Shard, schemes: frozenset[str]) -> str:
-    # With GOPEN_REWRITE it opens other urls than it is given, and with USE_AIS_FOR AIStore opens some.
-    if url.kind != "url" or "GOPEN_REWRITE" in os.environ:
+    if url.kind != "url" or _is_rewritten():
         return ""
     scheme = urlsplit(url).scheme
+    # AIStore opens those of USE_AIS_FOR.
     if scheme in schemes or scheme in os.environ.get("USE_AIS_FOR", "").split(":"):
         return ""
     return f"webdataset opens no {scheme}: urls"
+
+
+def _is_rewritten() -> bool:
+    """Return whether webdataset opens other urls than it is given."""
+    return "GOPEN_REWRITE" in os.environ
 
 
 def as_pipe(pattern: str) -> str:

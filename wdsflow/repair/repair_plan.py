@@ -43,6 +43,7 @@ class RepairPlan:
         drop_bad: leave out samples that OpenCLIP would not train on.
         guessed_from: how many captions the encoding was guessed from; 0 if they have a mark, or if a user named it.
         expected_samples: how many samples the repair writes, if the plan was tried; the repair compares.
+        readers: those that it was planned for, as named; empty if a user made it.
     """
 
     pair_names: bool = False
@@ -55,6 +56,7 @@ class RepairPlan:
     drop_bad: bool = False
     guessed_from: int = field(default=0, compare=False)
     expected_samples: int | None = field(default=None, compare=False)
+    readers: tuple[str, ...] = field(default=(), compare=False)
 
     def steps(self) -> list[Step]:
         """Return the changes beyond the structure, in order."""

@@ -16,32 +16,42 @@ _REASONS = {"code": "another wdsflow repaired it", "moved": "other members move 
 
 
 class RepairRecord(OutputRecord[ShardRepair]):
-    """The record of a repair.
+    """The record of a repair by a plan.
 
     Attributes:
-        expected_samples: how many samples the plan promises for all outputs; None if it was not tried.
-        recorded_samples: those that an earlier run expected.
+        recorded: what an earlier run knew of its plan, beyond the changes: by names of fields of ``RepairPlan``.
     """
 
-    def __init__(self, folder: Path, expected_samples: int | None = None) -> None:
+    def __init__(self, folder: Path, plan: RepairPlan | None = None) -> None:
         super().__init__(folder, "repair", "repaired", ShardRepair, _REASONS)
-        self.expected_samples = expected_samples
-        self.recorded_samples: int | None = None
+        self._plan = plan or RepairPlan()
+        self.recorded: dict[str, Any] = {}
 
     def asked_to_dict(self) -> dict[str, object]:
         """Return the stored form of plan, promise and outputs."""
-        return super().asked_to_dict() | {"expected_samples": self.expected_samples}
+        plan = self._plan
+        planned = {
+            "guessed_from": plan.guessed_from,
+            "expected_samples": plan.expected_samples,
+            "readers": list(plan.readers),
+        }
+        return super().asked_to_dict() | {"planned": planned}
 
     def asked_from_dict(self, found: dict[str, Any]) -> tuple[dict[str, Any], Iterable[Any]]:
         """Read it. Raises KeyError, TypeError, ValueError."""
-        self.recorded_samples = found.get("expected_samples")
+        planned = found["planned"]
+        self.recorded = {**planned, "readers": tuple(planned["readers"])}
         return super().asked_from_dict(found)
 
 
-def recorded_plan(folder: Path, urls: Sequence[Shard]) -> RepairPlan | None:
-    """Return the plan by which these shards were repaired into a folder; None if there is none. Raises FileExistsError."""
+def recorded_plan(folder: Path, urls: Sequence[Shard], readers: Sequence[str]) -> RepairPlan | None:
+    """Return the plan for these readers by which these shards were repaired into a folder; None if there is none.
+
+    Raises FileExistsError.
+    """
     record = RepairRecord(folder)
     record.read()
     if record.options is None or record.outputs != frozenset(output_names(urls)):
         return None
-    return replace(RepairPlan.from_dict(record.options), expected_samples=record.recorded_samples)
+    plan = replace(RepairPlan.from_dict(record.options), **record.recorded)
+    return plan if plan.readers == tuple(readers) else None

@@ -60,7 +60,7 @@ def _repair(urls: str | Iterable[str], folder: Path, options: RepairOptions) -> 
         run_in_threads(work, write, results.__setitem__, options.jobs, options.begin)
         report.shards += (results[job][1] for job in work)
         return report
-    with RepairRecord(folder, plan.expected_samples) as record:
+    with RepairRecord(folder, plan) as record:
         write_shards(
             record,
             plan.to_dict(),

@@ -150,8 +150,9 @@ def _read_members(source: Source, report: ShardRepair) -> ReadShard:
             end = member.end
             shard.members.append(member)
             shard.archives.append(archive)
+    # No member follows the damage.
     if source.random and walk.stop is not None and walk.stop.kind == "silent":
-        more = _recovered(source, shard.members, end, [])
+        more = [member for member in _recovered(source, shard.members, end, []) if member.end <= trusted]
         recovered, gaps = recovered + len(more), gaps + bool(more)
         shard.members += more
         shard.archives += [archive] * len(more)

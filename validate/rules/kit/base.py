@@ -167,7 +167,7 @@ class Rule(ABC):
         )
 
     def fix_of_set(self, context: Context) -> Repair | None:
-        """Return the fix for all shards, if there is one that is no repair of shards: the repair is planned as a whole."""
+        """Return a fix of the set other than ``wdsflow repair``, which is planned for all findings together."""
         return None
 
     @classmethod
@@ -199,7 +199,7 @@ class TallyRule(Rule):
         return replace(found[0], count=sum(tally.count for tally in found)) if found else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
-        """Return the fix for one shard, if there is one that is no repair of shards."""
+        """Return a fix of one shard other than ``wdsflow repair``, which is planned for all findings together."""
         return None
 
     def affected(self, context: Context, shard: ShardEvidence) -> tuple[str, ...]:
@@ -258,8 +258,8 @@ def keep(urls: Sequence[str], where: str, note: str) -> Repair:
 
 
 def renamed(name: str) -> str:
-    """Return a name under which readers do not decode a field; "" if an option cannot hold the old one."""
-    return f"{name.replace('.', '_')}_raw" if is_option(name) else ""
+    """Return a name under which readers do not decode a field."""
+    return f"{name.replace('.', '_')}_raw"
 
 
 def is_option(name: str) -> bool:
