@@ -128,8 +128,10 @@ def _add(
                     continue
                 begun = time.perf_counter()
                 if call in program.ranks:
-                    for each in program.ranks[call].calls:
-                        guarded(in_plain(program.scores[each], program.scores[each].score), view)
+                    for ranked in program.ranks[call].calls:
+                        if ranked in stored and sample.number in known.columns[ranked]:
+                            continue
+                        guarded(in_plain(program.scores[ranked], program.scores[ranked].score), view)
                 elif isinstance(score, DatasetScore):
                     guarded(score.gather, view)
                 else:

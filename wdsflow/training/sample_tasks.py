@@ -59,7 +59,7 @@ class StreamKey(NamedTuple):
 class MadeSample(NamedTuple):
     """A sample that has been decoded: its values in a batch."""
 
-    # From ``ImageWork.run``; in a decoding process, where it is in shared memory.
+    # From ``ImageWork.run``; of a decoding process, its parent has a view of shared memory, or a copy.
     image: object
     # From the tokenizer, without its first dimension; before that, the caption.
     text: object

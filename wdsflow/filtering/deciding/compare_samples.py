@@ -127,7 +127,10 @@ def _forget_resolved(program: Program, samples: SampleTable) -> None:
             for sample, value in samples.columns[other].items():
                 if _is_failure(value):
                     column.setdefault(sample, value)
-        samples.columns[call] = {sample: value for sample, value in column.items() if _is_failure(value)}
+        # A sample with data is compared, whatever became of it in an earlier comparison.
+        samples.columns[call] = {
+            sample: value for sample, value in column.items() if _is_failure(value) and sample not in gathered
+        }
 
 
 def _is_failure(value: Value | Unknown) -> bool:

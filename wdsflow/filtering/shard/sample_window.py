@@ -5,14 +5,13 @@ from functools import lru_cache
 
 from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 # A query takes 1 to 2 ms, so that it should be for many samples.
 _MOST_SAMPLES = 4096
 # A decoded image has up to 1 MB.
 _MOST_DECODED = 64
 _MOST_BYTES = 16 << 20
-# The fields that may be large, besides images.
-_TEXTS = ("json", "txt")
 _FIRST_SAMPLES = 8
 # A window that takes no longer may be followed by a larger one.
 _QUICK_SECONDS = 0.2
@@ -27,9 +26,9 @@ class WindowSize:
     def __init__(self) -> None:
         self.samples = _FIRST_SAMPLES
 
-    def took(self, seconds: float) -> None:
-        """Take the time of a window into account."""
-        if seconds < _QUICK_SECONDS:
+    def took(self, samples: int, seconds: float) -> None:
+        """Take the time of a window into account. The last one of a shard may be short, and says nothing."""
+        if samples >= self.samples and seconds < _QUICK_SECONDS:
             self.samples = min(4 * self.samples, _MOST_SAMPLES)
 
 
@@ -44,6 +43,9 @@ class SampleWindow:
     """Samples that are decided together. Its memory is bounded: images and texts that are read are held until then.
 
     How many there are changes no result, because each is decided by itself.
+
+    Attributes:
+        seconds: what the first scores of its samples took.
     """
 
     def __init__(self, program: Program, size: WindowSize) -> None:
@@ -52,17 +54,19 @@ class SampleWindow:
         self._most = _MOST_DECODED if self._decodes else _MOST_SAMPLES
         self._samples: list[Seen] = []
         self._bytes = 0
+        self.seconds = 0.0
 
-    def add(self, sample: Seen) -> None:
-        """Add the next sample."""
+    def add(self, sample: Seen, seconds: float) -> None:
+        """Add the next sample, whose first scores took ``seconds``."""
         self._samples.append(sample)
+        self.seconds += seconds
         if self._decodes:
             self._bytes += sample.row.end - sample.row.start
             return
-        members = sample.view.members
-        for name in _TEXTS:
-            if name in members:
-                self._bytes += members[name][1]
+        # Of images only the header is read; what else a score reads, such as captions and json, is held.
+        for name, member in sample.view.members.items():
+            if name not in IMAGE_FIELDS:
+                self._bytes += member[1]
 
     @property
     def full(self) -> bool:
@@ -73,4 +77,5 @@ class SampleWindow:
     def take(self) -> Sequence[Seen]:
         """Return the samples, and begin the next window."""
         taken, self._samples, self._bytes = self._samples, [], 0
+        self.seconds = 0.0
         return taken

@@ -240,10 +240,10 @@ class _Job:
         settled.add([row for row in table.rows if row.number not in waiting])
         with self._modelled(table, guard, embeddings, settled) as modelled:
             for row, view in self._views_of(source, waiting):
-                window.add(Seen(row, view))
+                window.add(Seen(row, view), 0.0)
                 if window.full:
-                    self._decide_window(table, window.take(), guard, modelled, settled)
-            self._decide_window(table, window.take(), guard, modelled, settled)
+                    self._decide_window(table, window, guard, modelled, settled)
+            self._decide_window(table, window, guard, modelled, settled)
             if modelled is not None:
                 modelled.turn()
                 modelled.turn()
@@ -337,11 +337,12 @@ class _Job:
                 row.trouble, row.about = gone.trouble, gone.detail
                 settled.add([row])
                 continue
+            began = time.monotonic()
             self.program.start(table, row, view)
-            window.add(Seen(row, view))
+            window.add(Seen(row, view), time.monotonic() - began)
             if window.full:
-                self._decide_window(table, window.take(), guard, modelled, settled)
-        self._decide_window(table, window.take(), guard, modelled, settled)
+                self._decide_window(table, window, guard, modelled, settled)
+        self._decide_window(table, window, guard, modelled, settled)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
@@ -350,13 +351,14 @@ class _Job:
     def _decide_window(
         self,
         table: SampleTable,
-        seen: "Sequence[Seen]",
+        window: SampleWindow,
         guard: BrokenScoreGuard,
         modelled: Modelled | None,
         settled: Settled,
     ) -> None:
-        """Compute the scores that decide samples, and what else is wanted of them."""
-        program, began = self.program, time.monotonic()
+        """Compute the scores that decide the samples of a window, and what else is wanted of them."""
+        program, began, before = self.program, time.monotonic(), window.seconds
+        seen = window.take()
         program.advance(table, seen, self.mark)
         if program.asks_more or self.resized is not None:
             self._do_more(table, seen)
@@ -364,7 +366,7 @@ class _Job:
             if not guard.open:
                 break
             guard.check(table, row)
-        self.window_size.took(time.monotonic() - began)
+        self.window_size.took(len(seen), before + time.monotonic() - began)
         if modelled is not None:
             modelled.add(seen)
         else:

@@ -80,7 +80,12 @@ class EpochRun:
         # Processes are forked here, in the thread that asks for an epoch, as a DataLoader forks its own.
         self.decoders = begin_decoding()
         self._thread = threading.Thread(target=self._drive, name="wdsflow-feed", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            # The system has no more threads.
+            self.decoders.close()
+            raise
         self.owner = os.getpid()
         _living.add(self)
 

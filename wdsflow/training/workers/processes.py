@@ -130,10 +130,9 @@ class DecodingProcesses(Decoders):
         for process in self._processes:
             others += [process.chunks, process.answers]
         forks = self._method == "fork"
-        setup = DecoderSetup(
-            number, self._count, slots=self._slots if forks else None, position=SharedPosition() if forks else None
-        )
         try:
+            position = SharedPosition() if forks else None
+            setup = DecoderSetup(number, self._count, slots=self._slots if forks else None, position=position)
             return DecoderProcess(setup, self._method, self._work, others)
         except OSError as error:
             message = not_started_message(number, error, self._options, known=self._known)

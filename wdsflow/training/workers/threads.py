@@ -35,12 +35,17 @@ class DecodingThreads(Decoders):
         # By the identifier of a thread.
         self._positions: dict[int, _Position] = {}
         # Not an executor: Python waits for its threads at exit, forever if one of them hangs.
-        self._threads = [
-            threading.Thread(target=self._serve, args=(number,), name=f"wdsflow-decode-{number}", daemon=True)
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
+        try:
+            for number in range(count):
+                name = f"wdsflow-decode-{number}"
+                thread = threading.Thread(target=self._serve, args=(number,), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except BaseException:
+            # The others would wait for work without end.
+            self.close()
+            raise
 
     def send(self, chunk: Chunk) -> None:
         """Give a chunk to the thread that is free first."""
