@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -27,6 +28,7 @@ from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.ranks import decoders_for, start_method
 from wdsflow.training.workers.slots import Slots
+from wdsflow.training.workers.threads import DecodingThreads
 
 pytestmark = pytest.mark.skipif(
     "fork" not in multiprocessing.get_all_start_methods(), reason="this system does not fork"
@@ -243,3 +245,19 @@ def test_what_a_killed_decoder_held_of_the_budget_is_free_in_the_next_pass(tmp_p
         list(loading)
     assert sum(len(texts(batch)) for batch in loading) == 64
     loading.close()
+
+
+def test_threads_that_have_begun_end_where_the_system_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Thread.start
+    begun: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        if len(begun) == 2:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+        begun.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with pytest.raises(RuntimeError, match="new thread"):
+        DecodingThreads(4, 8, SimpleNamespace(close=lambda: None))  # type: ignore[arg-type]
+    assert [thread.is_alive() for thread in begun] == [False, False]
