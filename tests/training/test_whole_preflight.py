@@ -79,6 +79,17 @@ def test_the_shards_for_evaluation_are_looked_at_too(tmp_path):
     check_text(GOLDEN, "evaluation", "\n".join(texts))
 
 
+def test_shards_that_are_cut_in_their_first_sample_are_fetched_again(tmp_path):
+    data = write(tmp_path, SAMPLES["pairs"])
+    for number in range(2):
+        shard = tmp_path / f"{number}.tar"
+        shard.write_bytes(shard.read_bytes()[:600])
+    found = preflight.preflight(["--train-data", data, "--workers", "1", "--batch-size", "4"], FeedOptions())
+    assert found.refused
+    said = "fetch them again; to see what is wrong: wdsflow validate"
+    assert [line for line in found.lines if said in line] == [f"  no shard has a whole sample: {said} {tmp_path}/0.tar"]
+
+
 @pytest.mark.parametrize("argv", [[], ["--train-num-samples", "6"]])
 def test_what_follows_damage_is_not_counted(argv, tmp_path):
     data = write(tmp_path, SAMPLES["pairs"])

@@ -91,8 +91,7 @@ class Task:
 
     def drop_content(self) -> None:
         """Drop the content that the sample was made of."""
-        if self.ref.held:
-            self.ref = self.ref.without_content()
+        self.ref = self.ref.without_content()
 
     def __reduce__(self) -> tuple[object, ...]:
         # Plain tuples: named ones, which pickle calls in Python, take three times as long.

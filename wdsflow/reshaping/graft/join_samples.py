@@ -14,7 +14,7 @@ from .join_on import JoinOn, join_text
 from .join_values import JoinValues
 from .table_rows import TableFiles
 from .table_values import KINDS, stored_value
-from .value_lines import AT_ONCE, Lines
+from .value_lines import LINES_AT_ONCE, Lines
 
 # In place of a row: none has the value, no value to join on, a sample next to damage, see Ambiguous.
 ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
@@ -251,7 +251,7 @@ class SampleJoin:
         target = str(path.with_suffix(VALUES)).replace("'", "''")
         self._tables.run(
             f"COPY (SELECT rest, {', '.join(self._cells)} FROM sample_values WHERE {inside} ORDER BY position, rest DESC) "
-            f"TO '{target}' (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {AT_ONCE})"
+            f"TO '{target}' (FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE {LINES_AT_ONCE})"
         )
         return rows
 

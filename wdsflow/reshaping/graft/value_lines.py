@@ -3,10 +3,11 @@
 A row without long values is one line. Otherwise it has several, which follow each other: each has a part of every value.
 """
 
+import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .table_values import StoredValue
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-AT_ONCE = 4096  # lines that a reader holds
+# Lines that a reader holds.
+LINES_AT_ONCE = 4096
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Lines:
         rows: the index of the row of each line.
         starts: the first byte of the part of each value.
         rests: how many lines of the same row follow.
-        longest: bytes of a part.
+        longest: the most bytes of a part.
     """
 
     rows: "NDArray[np.int64]"
@@ -64,21 +66,33 @@ class Lines:
 
 
 def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
-    """Yield the values of each row in a Parquet file of lines: their columns are ``rest``, then kind and data of each value."""
+    """Yield the values of each row in a Parquet file of lines.
+
+    Its columns: how many lines of the row follow, then the kind and the data of each value. Raises OSError.
+    """
     from pyarrow.parquet import ParquetFile
 
-    parts: list[Sequence[StoredValue]] = []
+    lines: list[Sequence[object]] = []
     with ParquetFile(path) as file:
-        for batch in file.iter_batches(AT_ONCE, use_threads=False):
-            rests, *cells = (column.to_pylist() for column in batch.columns)
-            columns = [zip(kinds, data, strict=True) for kinds, data in zip(cells[::2], cells[1::2], strict=True)]
-            for rest, values in zip(rests, zip(*columns, strict=True), strict=True):
-                parts.append(values)
-                if not rest:
-                    yield values if len(parts) == 1 else [_whole(column) for column in zip(*parts, strict=True)]
-                    parts = []
+        for batch in file.iter_batches(LINES_AT_ONCE, use_threads=False):
+            columns = [column.to_pylist() for column in batch.columns]
+            for line in zip(*columns, strict=True):
+                lines.append(line)
+                lines_after = line[0]
+                if not lines_after:
+                    yield _row_of(lines)
+                    lines = []
+    if lines:
+        raise OSError(errno.EIO, "the file ends within a row", str(path))
 
 
-def _whole(parts: Sequence[StoredValue]) -> StoredValue:
-    kind, first = parts[0]
-    return kind, None if first is None else b"".join(data or b"" for _, data in parts)
+def _row_of(lines: Sequence[Sequence[Any]]) -> list[StoredValue]:
+    """Return the values of a row from its lines. All parts of a value have its kind."""
+    first = lines[0]
+    values: list[StoredValue] = []
+    for column in range(1, len(first), 2):
+        kind, data = first[column], first[column + 1]
+        if len(lines) > 1 and data is not None:
+            data = b"".join(line[column + 1] or b"" for line in lines)
+        values.append((kind, data))
+    return values

@@ -26,6 +26,7 @@ from wdsflow.training.stalls.field_fixes import (
     inspect,
     likely_image,
     pipe_fixes,
+    validate,
     wrong_names,
 )
 from wdsflow.validate.advice.invocation import Invocation, paired_flags, settle, with_flags
@@ -319,7 +320,15 @@ def _fixes(context: Context, options: FeedOptions, report: Report, peeked: Seque
         fixes += _shared(context, options)
     fixes += _repairs(options, report, known=bool(fixes))
     if not fixes and not context.verdicts[0].usable:
-        fixes.append(f"see what a sample holds: {inspect(context.evidence.shards[0].url)}")
+        shards = context.evidence.shards
+        with_sample = next((shard for shard in shards if shard.runs.head is not None), None)
+        if with_sample is not None:
+            fixes.append(f"see what a sample holds: {inspect(with_sample.url)}")
+        else:
+            # A cut in the first sample, for example.
+            fixes.append(
+                f"no shard has a whole sample: fetch them again; to see what is wrong: {validate(shards[0].url)}"
+            )
     return list(dict.fromkeys(fixes))
 
 

@@ -238,7 +238,17 @@ def without(task: Task) -> Iterator[str]:
 
 def inspect(shard: Shard) -> str:
     """Return the command that shows whether a shard can be read."""
-    return f"wdsflow inspect {quote(shard)}{' --allow-pipe' if shard.startswith('pipe:') else ''}"
+    return _on_shard("inspect", shard)
+
+
+def validate(shard: Shard) -> str:
+    """Return the command that reports what is wrong with a shard."""
+    return _on_shard("validate", shard)
+
+
+def _on_shard(command: str, shard: Shard) -> str:
+    allowed = " --allow-pipe" if shard.startswith("pipe:") else ""
+    return f"wdsflow {command} {quote(shard)}{allowed}"
 
 
 def hanging(busy: Sequence[BusyWith], reading: Sequence[Reading]) -> Iterator[str]:
