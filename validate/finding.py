@@ -15,7 +15,7 @@ class Repair:
     """A way to fix a finding. ``command`` can be pasted into a shell; ``safe`` means that it loses no data.
 
     The command with another flag of a training command, or with a predicate, is set when the whole report is known: see
-    ``invocation.settle``. A repair of shards is planned for all findings together: see ``Advice``.
+    ``advice.settle``. A repair of shards is planned for all findings together: see ``Advice``.
     """
 
     command: str

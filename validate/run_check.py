@@ -22,8 +22,9 @@ from wdsflow.text.secrets import redact
 from wdsflow.version import __version__
 
 from .advice.advice import advise, read_on
-from .advice.invocation import Invocation, settle
+from .advice.invocation import Invocation
 from .advice.repair_forecast import RepairForecast, Scan
+from .advice.settle import settle
 from .advice.training_advice import try_settings
 from .check_options import CheckOptions, checks
 from .forecast.forecast import Forecast, forecast

@@ -492,7 +492,7 @@ from wdsflow.shards.source.base import named
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import ShardRecord
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.sample_table import Row
 from wdsflow.stages.scores.sample_view import View
 
 ledger, shard, image, *scores = sys.argv[1:]

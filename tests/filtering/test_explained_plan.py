@@ -10,7 +10,7 @@ from tests.golden_file import check_text
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.explained_plan import explain, pilot_of, sql_of
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 
 GOLDEN = Path(__file__).parent / "explained_plans.txt"

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from wdsflow.filtering.deciding.program import failed, guarded
-from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.shards.source.base import SourceError
 from wdsflow.stages.scores import ScoreError

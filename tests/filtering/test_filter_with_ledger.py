@@ -12,7 +12,7 @@ from tests.shards.archives import write_tar
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-from wdsflow.filtering.ledger.ledger_row import MissingScore
+from wdsflow.filtering.ledger.ledger_metadata import MissingScore
 from wdsflow.filtering.predicates.catalog import with_columns
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards

@@ -13,7 +13,7 @@ from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import Unknown
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.filtering.shards import digests, picture
 from tests.shards.archives import read_tar, write_tar
-from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.recipe.recipe_file import RecipeError, merged, printed, schema
 from wdsflow.filtering.run_filter import filter_shards, measure_shards

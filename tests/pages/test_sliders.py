@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.page.run_page import near_samples
 from wdsflow.filtering.page.studio import (
     Limit,

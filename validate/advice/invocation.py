@@ -1,15 +1,13 @@
 """The arguments of ``check`` as commands to paste: the same with another argument, or a repair."""
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import count, pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from wdsflow.shards.shard import PIPE
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import command, quote_path
 
-from ..finding import Advice, Finding, Repair
+from .training_flags import train_data, with_flags
 
 _NAMED = 4  # shards that a command lists individually
 
@@ -64,73 +62,3 @@ class Invocation:
     def _allowed(self) -> list[str]:
         pipes = any("pipe:" in url or url.startswith("@") for url in self.urls)
         return ["--allow-pipe"] if self.allow_pipe and pipes else []
-
-
-def train_data(training: Sequence[str]) -> str | None:
-    """Return the shards that a training command reads."""
-    for number, word in enumerate(training):
-        flag, equals, value = word.partition("=")
-        if flag == "--train-data" and (equals or training[number + 1 :]):
-            return value if equals else training[number + 1]
-    return None
-
-
-def with_flags(training: Sequence[str], flags: Sequence[str]) -> list[str]:
-    """Return the training command with changed or new flags."""
-    valued = {name: bool(value) for name, *value in paired_flags(flags)}
-    words, skip = list[str](), False
-    for word in training:
-        if skip and not word.startswith("--"):
-            skip = False
-            continue
-        skip = valued.get(word, False)
-        if not skip and word.partition("=")[0] not in valued:
-            words.append(word)
-    return [*words, *flags]
-
-
-def paired_flags(words: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each flag with its values: ``[("--workers", "2"), ("--dataset-resampled",)]``."""
-    borders = [*(index for index, word in enumerate(words) if word.startswith("--")), len(words)]
-    return [tuple(words[start:end]) for start, end in pairwise(borders)]
-
-
-def merged_flags(flags: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Return flags with those of others, which win."""
-    found = {each[0]: each for each in (*paired_flags(flags), *paired_flags(others))}
-    return tuple(word for each in found.values() for word in each)
-
-
-def settle(
-    findings: Sequence[Finding], advice: Sequence[Advice], invocation: Invocation
-) -> tuple[list[Finding], list[Advice]]:
-    """Write the commands of findings and advice: each can be pasted, alone or after the others, into a new folder."""
-    folders, filtered = _free_folders("repaired"), _free_folders("filtered")
-    all_options = dict.fromkeys(each.options for each in advice if each.options is not None)
-    repairs = {options: invocation.repair(options, next(folders)) for options in all_options}
-
-    def written(each: Advice) -> Advice:
-        if each.reads_on:
-            return replace(each, command=invocation.read_on())
-        if each.options is not None:
-            return replace(each, command=repairs[each.options])
-        again = each.flags and invocation.training is not None
-        return replace(each, command=invocation.with_training(each.flags)) if again else each
-
-    wheres = dict.fromkeys(each.repair.where for each in findings if each.repair is not None and each.repair.where)
-    filters = {where: invocation.filter(where, next(filtered)) for where in wheres}
-
-    def settled(repair: Repair) -> Repair:
-        if repair.flags:
-            return replace(repair, command=invocation.with_training(repair.flags))
-        return replace(repair, command=filters[repair.where]) if repair.where else repair
-
-    done = [each if each.repair is None else replace(each, repair=settled(each.repair)) for each in findings]
-    return done, [written(each) for each in advice]
-
-
-def _free_folders(base: str) -> Iterator[str]:
-    for number in count(1):
-        name = base if number == 1 else f"{base}-{number}"
-        if not os.path.lexists(name):
-            yield name

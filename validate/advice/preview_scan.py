@@ -21,7 +21,7 @@ NOT_TRIED = "not-tried"
 # Members of one batch.
 _BATCH = 1_000
 # No window: contents are read individually.
-_NOWHERE = 1 << 62
+_NO_WINDOW = 1 << 62
 
 
 def scan_preview(
@@ -61,7 +61,7 @@ class _PreviewWalk:
             rows.append((name, size, len(self.fields), position, "file"))
             self.fields.append(field)
             if len(rows) == _BATCH:
-                yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
+                yield MemberBatch(rows, b"", _NO_WINDOW, beyond=False)
                 rows, self.fields = [], []
         if rows:
-            yield MemberBatch(rows, b"", _NOWHERE, beyond=False)
+            yield MemberBatch(rows, b"", _NO_WINDOW, beyond=False)

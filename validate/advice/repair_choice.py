@@ -28,7 +28,7 @@ class PlannedRepair:
 def choose_repair(forecast: RepairForecast) -> PlannedRepair:
     """Return the repair that loses nothing and brings most samples back."""
     plan = _best_plan(forecast.draft())
-    if plan.steps() and _misled(forecast, plan):
+    if plan.steps() and _fails_on_all_shards(forecast, plan):
         plan = _best_plan(forecast)
     if plan.encoding:
         guess = guess_encoding(forecast, plan)
@@ -54,7 +54,7 @@ def planned(forecast: RepairForecast, plan: RepairPlan) -> PlannedRepair:
 def is_worse(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
     """Return whether a reader gets fewer samples, or ends with an exception although it got some to the end.
 
-    How many samples come before an exception depends on the order, and says nothing.
+    How many samples come before an exception depends on the order of the shards, so they are not compared.
     """
     for then, now in zip(after, before, strict=True):
         if then.outcome == "crashes":
@@ -73,7 +73,7 @@ def is_better(after: Sequence[Verdict], before: Sequence[Verdict]) -> bool:
     return False
 
 
-def _misled(forecast: RepairForecast, plan: RepairPlan) -> bool:
+def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:
     """Return whether a plan for a draft is wrong for all shards.
 
     A draft does not see which images fail to decode, which ends some readers, and not the captions of all shards.
@@ -92,7 +92,7 @@ def _best_plan(forecast: RepairForecast) -> RepairPlan:
             if not _is_worse_plan(forecast, attempt, plan):
                 plan = attempt
                 break
-    return _needed(forecast, plan)
+    return _without_idle_steps(forecast, plan)
 
 
 def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:
@@ -110,9 +110,9 @@ def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan)
     return any(crashes and then.usable < now.usable for crashes, then, now in zip(crashing, after, before, strict=True))
 
 
-def _needed(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:
+def _without_idle_steps(forecast: RepairForecast, plan: RepairPlan) -> RepairPlan:
     """Return the plan without the steps that bring nothing."""
     for less in without_one_step(plan):
         if not _is_worse_plan(forecast, less, plan):
-            return _needed(forecast, less)
+            return _without_idle_steps(forecast, less)
     return plan

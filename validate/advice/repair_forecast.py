@@ -33,9 +33,10 @@ Scan = Callable[..., list[ShardEvidence]]
 
 # Tallies that a repair does not change. All others may change which members form a sample.
 _KEPT = ("image.", "text.", "json.", "field.", "column.", "media.", "interleaved.")
-_KEPT_TOO = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
+_KEPT_NAMES = frozenset({"tar.no-end-blocks", "tar.pax-overhead", "tar.huge-member", "tar.directory"})
 # README.md and the like are not samples.
-_PAPERS = frozenset({"md", "txt", "rst", "html", "db", "ini"})
+_README_EXTENSIONS = frozenset({"md", "txt", "rst", "html", "db", "ini"})
+# With more shapes of samples, to compare all of them takes longer than to read the shard again.
 _MOST_SHAPES = 50
 # Bytes of shards that are all used to compare plans, and of more shards, how many of a kind.
 _SMALL_SET = 64 << 20
@@ -158,8 +159,8 @@ class RepairForecast:
         ]
         if not new:
             return
-        ways = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
-        scanned = self._scan([self._shards[index].url for index in new], self._options, how=ways)
+        scans = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
+        scanned = self._scan([self._shards[index].url for index in new], self._options, how=scans)
         self._previews.update(((index, plan), shard) for index, shard in zip(new, scanned, strict=True))
 
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
@@ -224,14 +225,14 @@ def keeps_structure(shard: ShardEvidence) -> bool:
     """Return whether a repair without steps would write the same samples, with the same fields in the same order."""
     if shard.error or shard.stop.kind not in ("end", "eof") or shard.visible_runs or shard.all_runs:
         return False
-    if any(not (name.startswith(_KEPT) or name in _KEPT_TOO) for name, tally in shard.tallies.items() if tally.count):
+    if any(not (name.startswith(_KEPT) or name in _KEPT_NAMES) for name, tally in shard.tallies.items() if tally.count):
         return False
     if any("." in name for name in shard.fields):
         return False
     shapes = list(islice(shard.runs.counted(), _MOST_SHAPES + 1))
     # A repair joins folders only if no two kinds of samples share a field.
     fields = {frozenset(part.suffix.lower() for part in run.shape) for run in shapes}
-    if len(shapes) > _MOST_SHAPES or any(one <= _PAPERS for one in fields):
+    if len(shapes) > _MOST_SHAPES or any(one <= _README_EXTENSIONS for one in fields):
         return False
     return all(one & other for one, other in combinations(fields, 2))
 

@@ -15,7 +15,7 @@ from ..forecast.forecast import Forecast, forecast
 from ..forecast.resources import working_settings
 from ..rules.kit.base import Context
 from ..rules.rule_catalog import run_rules
-from .invocation import merged_flags, paired_flags
+from .training_flags import merged_flags, paired_flags
 
 
 def advise_training(context: Context) -> list[Advice]:

@@ -96,7 +96,7 @@ def _overview(urls: list[Shard], options: InspectOptions, typed: Typed) -> None:
 
 def _samples(urls: list[Shard], options: InspectOptions, again: str) -> None:
     """Show single samples. ``again`` is a command that lists keys."""
-    from wdsflow.filtering.ledger.ledger_row import LedgerError
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.validate.inspect.shown_sample import samples_of_key, some_samples
 
     key, ledger, allow_pipe = options.show, options.ledger, options.allow_pipe

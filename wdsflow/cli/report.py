@@ -31,7 +31,7 @@ def report(typed: Typed, options: ReportOptions) -> None:
 
     Exit status: 0 if the page was written; 2 if the folder holds no run, or the page could not be written.
     """
-    from wdsflow.filtering.ledger.ledger_row import LedgerError
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError
     from wdsflow.filtering.page.run_page import run_page
 
     folder, output = options.folder, options.output

@@ -61,7 +61,7 @@ def scores(_: Typed, options: ScoresOptions) -> None:
 def _values(folder: Path, names: list[str]) -> None:
     from wdsflow.expressions.errors import nearest
     from wdsflow.filtering.deciding.score_column import LedgerScores
-    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 
     again = Typed.spell("scores", ledger=folder)
     try:

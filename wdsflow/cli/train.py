@@ -166,7 +166,7 @@ def _print_lines(found: "Preflight", argv: Sequence[str], options: FeedOptions) 
     """Print the result; if no shard could be read, also the command with shards of a similar name."""
     from wdsflow.cli.shared.nearest_paths import nearest_shards
     from wdsflow.training.stalls import field_fixes
-    from wdsflow.validate.advice.invocation import train_data, with_flags
+    from wdsflow.validate.advice.training_flags import train_data, with_flags
 
     for line in found.lines:
         print(line, file=sys.stderr)
@@ -216,7 +216,7 @@ def refuse_unpaired(typed: Typed) -> NoReturn:
     from wdsflow.filtering.deciding.ledger_subset import measure_command
     from wdsflow.filtering.deciding.score_column import example_predicate
     from wdsflow.filtering.run_folder import Layout
-    from wdsflow.validate.advice.invocation import train_data
+    from wdsflow.validate.advice.training_flags import train_data
 
     if ledger is not None:
         layout = Layout(Path(ledger))
@@ -239,9 +239,9 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
     if options.ledger is None or options.where is None:
         return
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
-    from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+    from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
     from wdsflow.training.feed.subset import subset_fixes
-    from wdsflow.validate.advice.invocation import train_data
+    from wdsflow.validate.advice.training_flags import train_data
 
     try:
         LedgerSubset.of(options.ledger, options.where)

@@ -134,7 +134,7 @@ def _check_files(typed: Typed, files: OutputFiles) -> None:
 
 def _train_data(training: Sequence[str]) -> list[str]:
     """Return the shards of the training command, if no url was given."""
-    from wdsflow.validate.advice.invocation import train_data
+    from wdsflow.validate.advice.training_flags import train_data
 
     named = train_data(training)
     return [named] if named is not None else fail("no shards given; all options: wdsflow validate --help")

@@ -11,7 +11,7 @@ from wdsflow.expressions.sql import ledger_query
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger import column_of
-from wdsflow.filtering.ledger.ledger_row import SampleTable
+from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from wdsflow.filtering.deciding.ledger_subset import LedgerSubset, UnknownShard, measure_command
-from wdsflow.filtering.ledger.ledger_row import LedgerError, in_utf8
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
+from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.source.base import SourceError, named
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
@@ -60,7 +61,7 @@ class KeepFromLedger(SampleStage):
 
     >>> KeepFromLedger("none", "width > 200")
     Traceback (most recent call last):
-    wdsflow.filtering.ledger.ledger_row.LedgerError: none has no ledgers: give the folder that filter or measure wrote
+    wdsflow.filtering.ledger.ledger_metadata.LedgerError: none has no ledgers: give the folder that filter or measure wrote
     """
 
     name: ClassVar[str] = "keep_from_ledger"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from wdsflow.filtering.ledger.ledger_row import LedgerError
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError
 from wdsflow.filtering.recipe.recipe import recorded_run
 from wdsflow.records.line import other_file
 from wdsflow.records.run_status import RunStatus, statuses

@@ -9,7 +9,8 @@ from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import as_scored, stored_scores
 from wdsflow.filtering.deciding.program import Program, guarded, in_plain, program_of
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import OtherShard, Row, SampleTable
+from wdsflow.filtering.ledger.ledger_metadata import OtherShard
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe
 from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.samples.tar_samples import Samples, TarSample

@@ -10,7 +10,7 @@ from wdsflow.filtering.deciding.compare_samples import resolve
 from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
-from wdsflow.filtering.ledger.ledger_row import LedgerError, NotCompared, read_about, same_shard
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, NotCompared, read_about, same_shard
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, digest, fixed_conditions, recorded_recipe
 from wdsflow.memory.batching.device import computes_bf16
 from wdsflow.records.working_folder import remote_url, working_folder

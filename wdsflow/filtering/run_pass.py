@@ -17,7 +17,7 @@ from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_column
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
-from wdsflow.filtering.ledger.ledger_row import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, digest, recorded
 from wdsflow.filtering.shard.shard_job import run_shard
 from wdsflow.filtering.shard.shard_outputs import ShardTask

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wdsflow.filtering.ledger.ledger_row import read_about
+from wdsflow.filtering.ledger.ledger_metadata import read_about
 from wdsflow.filtering.recipe.recipe import Recipe, canonical, differences
 from wdsflow.records.line import THERE, Identity
 from wdsflow.records.output_record import OutputRecord

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, LedgerError, NotCompared, Row, SampleTable
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, NotCompared
+from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, Row, SampleTable
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.recipe.recipe import Recipe

@@ -13,7 +13,7 @@ from wdsflow.expressions.evaluator import Decisions, Evaluator
 from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.steps import ScoreStep, steps_of
-from wdsflow.filtering.ledger.ledger_row import Judgement, Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Judgement, Row, SampleTable
 
 from .row_values import evaluate, reason
 

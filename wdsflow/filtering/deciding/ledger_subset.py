@@ -13,18 +13,16 @@ from typing import NamedTuple
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_scored
-from wdsflow.filtering.ledger.ledger_row import (
+from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     MissingScore,
-    Row,
-    SampleTable,
     SettledByLedger,
     calls_of,
     no_ledgers,
-    part_twins,
     read_about,
     same_shard,
 )
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.predicates.catalog import gathers_like, with_columns
 from wdsflow.filtering.recipe.recipe import Recipe, canonical_recipe, fixed_conditions, recorded_recipe, recorded_run
 from wdsflow.filtering.recipe.recipe_stages import read_stages

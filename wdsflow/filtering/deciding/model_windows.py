@@ -11,7 +11,7 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.samples import ShardView
 from wdsflow.memory.batching.attempt import Failure, PoisonedError

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from wdsflow.engines.base import EngineError
 from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import ScoreCall, spelled
-from wdsflow.filtering.ledger.ledger_row import NOT_COMPARED, ResizedImage, Row, SampleTable, in_utf8
+from wdsflow.filtering.ledger.sample_table import NOT_COMPARED, ResizedImage, Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import ShardFailure, ShardRecord
 from wdsflow.memory.batching.attempt import OUT_OF_MEMORY, POISONED

@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeVar
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.ledger.ledger_row import MissingScore, NotCompared, Row, SampleTable, in_utf8
+from wdsflow.filtering.ledger.ledger_metadata import MissingScore, NotCompared
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.catalog import RankedNumber, parse, parse_score, ranked_number
 from wdsflow.filtering.predicates.sample_facts import RankPercent, score_of
 from wdsflow.filtering.predicates.values import Unknown, Value

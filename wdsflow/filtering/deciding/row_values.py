@@ -7,7 +7,7 @@ from wdsflow.expressions.evaluator import Decisions, Evaluator, smallest_numbers
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
 from wdsflow.filtering.ledger.ledger import column
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
 
 if TYPE_CHECKING:

@@ -13,17 +13,15 @@ from wdsflow.expressions.expression import Expression, Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.expressions.tree import ScoreValue
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import (
+from wdsflow.filtering.ledger.ledger_metadata import (
     LedgerError,
     MissingScore,
-    Row,
-    SampleTable,
     calls_of,
     no_ledgers,
-    part_twins,
     read_about,
     unreadable_predicate,
 )
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.predicates.catalog import parse, parse_score
 from wdsflow.filtering.predicates.sample_facts import score_of
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, Unknown

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from wdsflow.engines.peer import Mark
-from wdsflow.filtering.ledger.ledger_row import Row
+from wdsflow.filtering.ledger.sample_table import Row
 
 
 class Settled:

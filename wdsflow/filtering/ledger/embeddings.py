@@ -22,18 +22,18 @@ from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
 
 from .ledger import texts
-from .ledger_row import (
+from .ledger_metadata import (
     GROUP,
     KEYS,
     About,
     EmbeddingAbout,
     LedgerError,
-    Row,
     embedding_columns,
     no_ledgers,
     read_about,
     same_shard,
 )
+from .sample_table import Row
 
 if TYPE_CHECKING:
     import numpy as np

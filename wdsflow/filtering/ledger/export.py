@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from wdsflow.filtering.ledger.ledger_row import LedgerError, read_about
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.atomic import create, discard, remove_stale, write_file, writing
@@ -19,7 +19,8 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.reference_lists import bytes_of_list
 
 from .ledger import read_ledger
-from .ledger_row import calls_of, in_utf8
+from .ledger_metadata import calls_of
+from .sample_table import in_utf8
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,23 +13,20 @@ from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.shard_names import output_names
 
-from .ledger_row import (
+from .ledger_metadata import (
     FORMAT,
     GROUP,
     KEYS,
-    NOT_COMPARED,
     About,
     EmbeddingAbout,
     LedgerError,
-    Row,
-    SampleTable,
     calls_of,
     embedding_columns,
-    in_utf8,
     no_ledgers,
     read_about,
     same_shard,
 )
+from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
 
 if TYPE_CHECKING:
     import pyarrow as pa

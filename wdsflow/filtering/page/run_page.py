@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.ledger.ledger import read_ledger
-from wdsflow.filtering.ledger.ledger_row import (
-    LedgerError,
-    Row,
-    SampleTable,
-    calls_of,
-    read_about,
-    unreadable_predicate,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, calls_of, read_about, unreadable_predicate
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view

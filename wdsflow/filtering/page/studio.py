@@ -15,7 +15,7 @@ from wdsflow.expressions.expression import Term
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.expressions.tree import Compare, Literal, Membership, Node, Operation, ScoreValue
 from wdsflow.filtering.deciding.row_values import results
-from wdsflow.filtering.ledger.ledger_row import SampleTable
+from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.filtering.predicates.catalog import parse
 from wdsflow.filtering.predicates.values import NOT_COMPUTED, NotComputed, Unknown, Value
 from wdsflow.pages.histograms import Chart, chart, number

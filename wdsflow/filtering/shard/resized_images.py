@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.filtering.ledger.ledger_row import ResizedImage, Row
+from wdsflow.filtering.ledger.sample_table import ResizedImage, Row
 from wdsflow.filtering.samples import Member
 from wdsflow.stages.base import StageError
 from wdsflow.stages.imaging.shrink import Shrinker, Small

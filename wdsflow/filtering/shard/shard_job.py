@@ -25,15 +25,8 @@ from wdsflow.filtering.ledger.embeddings import (
     stored_embeddings,
 )
 from wdsflow.filtering.ledger.ledger import Vectors, read_ledger, read_scored
-from wdsflow.filtering.ledger.ledger_row import (
-    LedgerError,
-    OtherShard,
-    Row,
-    SampleTable,
-    part_twins,
-    read_about,
-    same_shard,
-)
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, OtherShard, read_about, same_shard
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable, part_twins
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from wdsflow.filtering.deciding.program import Program
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger import Vectors, write_ledger
-from wdsflow.filtering.ledger.ledger_row import Row, SampleTable, in_utf8
+from wdsflow.filtering.ledger.sample_table import Row, SampleTable, in_utf8
 from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_folder import Layout, ShardRecord

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from wdsflow.filtering.ledger.ledger_row import in_utf8
+from wdsflow.filtering.ledger.sample_table import in_utf8
 from wdsflow.shards.caption_field import look_up, parse_json
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS

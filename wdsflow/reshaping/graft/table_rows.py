@@ -146,7 +146,7 @@ class TableFiles:
 
         If the ledger has hashes of images, these are compared instead: the shard may have been rewritten since.
         """
-        from wdsflow.filtering.ledger.ledger_row import LedgerError, same_shard
+        from wdsflow.filtering.ledger.ledger_metadata import LedgerError, same_shard
         from wdsflow.filtering.recipe.recipe import recorded_recipe
         from wdsflow.filtering.run_folder import ShardRecord
 

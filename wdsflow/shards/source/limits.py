@@ -47,7 +47,7 @@ def sending_limit(size: int) -> float:
 
 
 class AbandonedTimeoutError(TimeoutError):
-    """A request took too long and goes on in a thread: another one could disturb it."""
+    """A request took too long and continues in a thread: another one could disturb it."""
 
 
 def within_limit(action: Callable[[], T], url: str, size: int = 0) -> T:

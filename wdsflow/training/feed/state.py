@@ -9,7 +9,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import listed
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
-from wdsflow.validate.advice.invocation import with_flags
+from wdsflow.validate.advice.training_flags import with_flags
 
 VERSION = 1
 _MOST, _WIDE = 3, 60  # differences that are shown; characters of a value

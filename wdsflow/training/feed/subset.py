@@ -16,7 +16,7 @@ from wdsflow.filtering.deciding.ledger_subset import (
     StagedLedger,
     measure_command,
 )
-from wdsflow.filtering.ledger.ledger_row import LedgerError, MissingScore
+from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
 from wdsflow.pieces.tar_view import view_of
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan import scan_shard

@@ -1,0 +1,111 @@
+"""The samples of a shard as a table: a row for each, with its outcome, and a column for each score."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.predicates.values import Unknown, Value
+
+if TYPE_CHECKING:
+    from wdsflow.expressions.expression import Term
+
+T = TypeVar("T", str, str | None)
+
+NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
+
+Outcome = Literal["kept", "dropped", "quarantined"]
+
+
+def in_utf8(text: T) -> T:
+    """Return text that UTF-8 can encode."""
+    return text if not text or text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+class Judgement(NamedTuple):
+    """What a predicate says of a sample.
+
+    ``keep`` is True, False, or None if it will never be known: ``unknown`` says why. ``term`` is the deciding term: the
+    first false one, or the first unknown one.
+    """
+
+    keep: bool | None
+    term: "Term | None" = None
+    unknown: Unknown | None = None
+
+
+class ResizedImage(TypedDict):
+    """An image that was made smaller: each value as it was, and as it is in the output."""
+
+    field: list[str]
+    size: list[tuple[int, int]]  # width and height
+    bytes: list[int]
+    xxh3: list[str]  # xxh3_128 of its bytes
+
+
+class Row:
+    """One sample: its place, and its outcome. Its values are in the columns of its table."""
+
+    # No list and no dict of its own: the garbage collector would look at those of all samples again and again.
+    __slots__ = (
+        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "lacks", "number", "outcome", "resized", "start", "step", "term", "trouble",
+    )  # fmt: skip
+
+    def __init__(self, number: int, key: str, start: int, end: int) -> None:
+        self.number, self.key, self.start, self.end = number, key, start, end
+        self.fields: tuple[str, ...] = ()
+        self.trouble = ""  # the fault of the tar, or the reason of a stage
+        self.about = ""  # details of the trouble
+        self.judgement: Judgement | None = None  # if already decided
+        self.step = 0  # of the predicate: the scores of those before it are known, as far as they are needed
+        self.lacks: Sequence[ScoreCall] = ()  # the scores of the step that are needed next
+        self.digest: str | None = None  # xxh3_128 of the image's bytes
+        self.resized: Sequence[ResizedImage] = ()
+        self.outcome: Outcome = "kept"
+        self.term: str | None = None
+        self.error: str | None = None
+        self.detail: str | None = None
+
+    def quarantine(self, error: str, detail: str = "") -> None:
+        """Quarantine the sample."""
+        self.outcome, self.term, self.error, self.detail = "quarantined", None, error, detail or None
+
+
+# By the number of the sample. A value that was not needed is missing; one that could not be computed is Unknown.
+Column: TypeAlias = dict[int, Value | Unknown]
+
+
+class SampleTable:
+    """The samples of a shard: a row for each, a column for each score.
+
+    ``gathered`` has the data of scores that compare samples, by the number of the sample as well.
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows = list(rows)
+        self.columns: defaultdict[ScoreCall, Column] = defaultdict(dict)
+        self.gathered: defaultdict[ScoreCall, dict[int, bytes]] = defaultdict(dict)
+
+    @property
+    def readable(self) -> list[Row]:
+        """The samples that the tar has whole, and that no stage dropped."""
+        return [row for row in self.rows if not row.trouble]
+
+    def has(self, row: Row, call: ScoreCall) -> bool:
+        """Return whether a score was computed for a sample, or its data was gathered."""
+        return row.number in self.columns[call] or row.number in self.gathered[call]
+
+
+def part_twins(rows: Iterable[Row]) -> None:
+    """Quarantine samples that would directly follow one of the same key, because all between them is left out.
+
+    Readers would take the two for one sample.
+    """
+    before: Row | None = None
+    for row in rows:
+        if row.outcome == "kept":
+            parted = before is not None and (before.number != row.number - 1 or before.end != row.start)
+            if parted and before is not None and before.key == row.key:
+                row.quarantine("same-key", "the sample before it in the output has the same key")
+                continue
+            before = row
