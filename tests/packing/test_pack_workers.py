@@ -167,5 +167,5 @@ def test_images_in_cells_are_read_by_processes_too(table: str, tmp_path: Path):
     watch.begin = lambda _: watch.step
     pack_shards(str(tmp_path / "t.parquet"), tmp_path / "many", begin=watch.begin, **OPTIONS)
     pack_shards(str(tmp_path / "t.parquet"), tmp_path / "one", samples=60, jobs=1)
-    assert len(watch.seen) == 4
+    assert 2 <= len(watch.seen) <= MOST_PROCESSES
     assert digests(tmp_path / "many") == digests(tmp_path / "one")
