@@ -122,6 +122,22 @@ def _terminable() -> Iterator[None]:
         _forget()
 
 
+@contextlib.contextmanager
+def signals_end_at_once() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this process without any cleanup, as they end a program that does not handle them.
+
+    For calls of compiled code that take minutes, such as a training step: a handler would run only after it.
+    """
+    ours = [number for number in _ENDING if signal.getsignal(number) is _terminate]
+    for number in ours:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, _terminate)
+
+
 def _terminate(number: int, _frame: FrameType | None) -> None:
     handled = sys.exc_info()[1]
     while handled is not None and not isinstance(handled, Terminated):
