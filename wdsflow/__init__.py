@@ -12,7 +12,7 @@ __all__ = [
     "FeedOptions",
     "Recipe",
     "RunOptions",
-    "Source",
+    "WeightedSource",
     "__version__",
     "bounded_map",
     "check",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wdsflow.packing import pack_shards
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
-    from wdsflow.training.torch_feed import Source, feed
+    from wdsflow.training.torch_feed import WeightedSource, feed
     from wdsflow.validate import plan_repair, trace
     from wdsflow.validate.run_check import check
 else:
@@ -44,7 +44,7 @@ else:
             **dict.fromkeys(("check", "plan_repair", "trace"), "validate"),
             **dict.fromkeys(("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
-            **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
+            **dict.fromkeys(("WeightedSource", "feed"), "training.torch_feed"),
             "bounded_map": "mapping",
             "index_shards": "indexing",
             "pack_shards": "packing",

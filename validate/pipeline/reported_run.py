@@ -28,7 +28,7 @@ from .run_reports import (
     Fault,
     Limit,
     LostSamples,
-    Position,
+    ProcessPosition,
     ProcessReport,
     ReportedStage,
     RunRequest,
@@ -43,17 +43,17 @@ _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename r
 _FEW_PASSES = 2  # without any output, after which a run ends
 
 
-def begin_reports(folder: Path, place: str) -> Position:
+def begin_reports(folder: Path, place: str) -> ProcessPosition:
     """Return the position of this process; a signal writes the stacks of its threads, too."""
     stacks = (folder / f"{place}-{os.getpid()}.stacks").open("w")
     faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
-    return Position(folder / f"{place}-{os.getpid()}.position")
+    return ProcessPosition(folder / f"{place}-{os.getpid()}.position")
 
 
 class ReportedRun(TraceRun):
     """The stages of one process, with a report of their counts."""
 
-    def __init__(self, chain: Chain, place: str, request: RunRequest, position: Position, until: float) -> None:
+    def __init__(self, chain: Chain, place: str, request: RunRequest, position: ProcessPosition, until: float) -> None:
         super().__init__(chain, sys.maxsize, 1.0)  # its limits are in ``input_ends``
         self.soft, self.deadline = until, float("inf")
         self.place_name, self.request, self.position = place, request, position

@@ -23,7 +23,7 @@ from .measured_loaders import MeasuredLoaders
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
 from .run_lists import note_opened
-from .run_reports import MAIN, Position, RunRequest
+from .run_reports import MAIN, ProcessPosition, RunRequest
 from .user_process import bound_memory, forget_ranks, start_ray
 
 _CALL = re.compile(r"\b(\w+)\(")
@@ -91,7 +91,7 @@ def _elsewhere(fault: str) -> str:
     return f"{fault}: validate where it will train" if fault else ""
 
 
-def _run(pipeline: object, request: RunRequest, position: Position, until: float) -> None:
+def _run(pipeline: object, request: RunRequest, position: ProcessPosition, until: float) -> None:
     """Run a pipeline until it ends, or until it has read enough. Raises TypeError if it is none.
 
     ``until``: time.monotonic() at which the input ends.

@@ -153,7 +153,7 @@ class ProcessStep(NamedTuple):
     counts: tuple[tuple[int, ...], ...]  # of each stage, see _COUNTS
 
 
-class Position(Note):
+class ProcessPosition(Note):
     """The last step and the counts of a process. They are written at once, and can be read after the process has died."""
 
     def __init__(self, path: Path) -> None:
@@ -191,7 +191,7 @@ def read_steps(folder: Path) -> list[ProcessStep]:
     """Return the last step of each process."""
     steps = []
     for path in folder.glob("*.position"):
-        with closing(Position(path)) as position:
+        with closing(ProcessPosition(path)) as position:
             key, shard, key_size, shard_size, stage, number, seconds = position.read()
             counts = position.counts()
         place, _, pid = path.stem.partition("-")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.records.line import Counts, OneFile, by_count
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
@@ -54,7 +54,7 @@ class PackedShard(OneFile):
 
 
 @dataclass
-class PackReport(Report[PackedShard]):
+class PackReport(OutputsReport[PackedShard]):
     """The outcome of all rows.
 
     Attributes:

@@ -35,7 +35,7 @@ _LONG = 20  # times the samples of all sources, from which on an epoch is worth 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class WeightedSource:
     """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
 
     ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all have been given.
@@ -60,7 +60,7 @@ class Source:
 
 
 def feed(
-    shards: Shards | Mapping[str, float | Source],
+    shards: Shards | Mapping[str, float | WeightedSource],
     *,
     batch_size: int,
     fields: Fields = (IMAGES, "txt"),
@@ -91,7 +91,7 @@ def feed(
 
     Args:
         shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
-            patterns to weights, or to ``Source``.
+            patterns to weights, or to ``WeightedSource``.
         batch_size: samples of a batch of one rank. The last two batches of an epoch may be smaller.
         fields: what a batch consists of. The first field of pictures ("jpg;png;webp", alternatives) is the image, the first
             of texts ("txt", "json:caption", "txt|json:alt") the caption. Others are "__key__", "__url__", and members:
@@ -137,7 +137,7 @@ def feed(
         raise FeedError(str(error)) from None
     if drop_last not in (True, False):
         raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
-    usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
+    usual = WeightedSource(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
     options = replace(_checked(FeedOptions() if options is None else options), fields=_named(fields))
     try:
         opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
@@ -227,15 +227,17 @@ def _loader(
     return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
 
 
-def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> list[tuple[Shards, Source]]:
+def _sources(
+    shards: Shards | Mapping[str, float | WeightedSource], usual: WeightedSource
+) -> list[tuple[Shards, WeightedSource]]:
     """Return the sources with their shards; what one leaves open is as usual."""
     if not isinstance(shards, Mapping):
         return [(shards, usual)]
     if not shards:
         raise FeedError("shards is empty: name at least one pattern")
-    found: list[tuple[Shards, Source]] = []
+    found: list[tuple[Shards, WeightedSource]] = []
     for pattern, value in shards.items():
-        own = value if isinstance(value, Source) else Source(weight=value)
+        own = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
         names = ("map", "transform", "tokenizer", "ledger", "where")
         open_ones = {name: getattr(usual, name) for name in names if getattr(own, name) is None}
         if own.fields is not None:
@@ -264,7 +266,7 @@ def _named(fields: Fields | None) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions) -> _Opened:
+def _open(shards: Shards, source: WeightedSource, here: RankPlace, options: FeedOptions) -> _Opened:
     """Count the usable samples of a source, and describe how they are made."""
     fields = source.fields or ()
     for name in ("map", "transform", "tokenizer"):
