@@ -39,9 +39,10 @@ from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed.loader import Loader
+from wdsflow.training.feed.nothing_usable import nothing_usable
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.sample_counts import count_samples, nothing_usable
+from wdsflow.training.feed.sample_counts import count_samples
 from wdsflow.training.feed.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed

@@ -17,8 +17,9 @@ from wdsflow.text.words import how_many
 
 from .columns import Columns, UserMap, parse_fields
 from .feed.loader import Loader
+from .feed.nothing_usable import nothing_usable
 from .feed.recipe import FeedRecipe, FeedSource
-from .feed.sample_counts import count_samples, nothing_usable
+from .feed.sample_counts import count_samples
 from .feed.shard_lists import shard_list
 from .feed.subset import Subset
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
