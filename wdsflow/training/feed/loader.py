@@ -28,7 +28,8 @@ from .feed import Feed
 from .headspace import Headspace, measured
 from .losses import StarvedError
 from .recipe import FeedRecipe
-from .state import VERSION, OtherSubset, check_state, resume_fixes
+from .resume_fixes import resume_fixes
+from .state import VERSION, OtherSubset, check_state
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
