@@ -87,6 +87,7 @@ _FIXES = {
     "samples whose members were separated": "regroup the members of each sample",
     "members taken from the next shard": "join samples that are split at the border of two shards",
     "samples with the key of another one kept apart": "keep samples apart that share a key",
+    "samples put first, as all others have their fields": "begin with a sample whose fields all others have",
     "folders joined": "join the folders of images and captions",
     "dots removed from keys": "replace the dots in keys",
     "fields in lower case": "write field names in lower case",
