@@ -1,8 +1,10 @@
 """The error of a feed that has no next batch, with what each of its parts is at."""
 
+from collections.abc import Sequence
 from itertools import islice
 
 from wdsflow.training.sample_tasks import Reading
+from wdsflow.training.stalls.field_fixes import BusyWith
 from wdsflow.training.stalls.loss_tally import LossTally
 from wdsflow.training.stalls.stall import StallError, WorkerFacts, stall_message
 
@@ -30,7 +32,7 @@ def stall_error(
         waited: seconds without a batch; None if the run has ended.
         starved: why no batch can be filled, if that is known.
     """
-    busy = []
+    busy: Sequence[BusyWith] = ()
     reading: list[Reading] = []
     if waited is not None:
         # What has been at one sample for half of the time is to blame.
