@@ -11,7 +11,8 @@ from .image_headers import sized
 from .pixels import phash_bytes
 from .sample_view import View
 
-_SIZE = Struct(">II")  # width, height
+# Width, height.
+_SIZE = Struct(">II")
 
 
 class SameScore(DatasetScore):
@@ -61,7 +62,8 @@ class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
     instead, see near_duplicate.
     """
 
-    tier: ClassVar[Tier] = "pixels"  # reads all images, but decodes none
+    # Reads all images, but decodes none.
+    tier: ClassVar[Tier] = "pixels"
 
     image: str = ""
 

@@ -53,7 +53,8 @@ def serve(spec: str) -> None:
         send(line, str(error))
         return
     send(line, "")
-    os._exit(0)  # threads of the user end with the process
+    # Threads of the user end with the process.
+    os._exit(0)
 
 
 def _built(spec: str, made_by: object, request: RunRequest) -> object:
@@ -64,7 +65,8 @@ def _built(spec: str, made_by: object, request: RunRequest) -> object:
         cause = "; ".join(filter(None, [failure_text(error, "called"), _elsewhere(machine_fault(error))]))
         raise PipelineError(f"{spec} cannot be built: {f'{where}: ' if where else ''}{cause}") from None
     check_made(made_by, built)
-    if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
+    # They sleep half a second after each warning.
+    if handlers := sys.modules.get("webdataset.handlers"):
         vars(handlers)["time"] = _NoSleep
     return built
 
