@@ -87,7 +87,7 @@ class GzippedField(TallyRule):
 
     In practice: exports that always compress text; samples with ``.cls.gz``.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    Fix: ``wdsflow repair URL... -o repaired`` unpacks and renames them, as ``--rename txt.gz=txt`` does.
     """
 
     code = "F120"
@@ -172,7 +172,7 @@ class ReplacedKey(LossRule):
 
     In practice: samples that a pipeline gave were written field by field, with the fields that it had set.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename __key__=key_field`` gives the field another name.
+    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as ``--rename __key__=key_field`` does.
     """
 
     code = "F128"

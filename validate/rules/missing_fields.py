@@ -30,9 +30,9 @@ class MissingEverywhere(Rule):
     In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
     ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
 
-    Fix: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW``
-    renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``,
-    ``--image-key NAME``.
+    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or are in json. To name
+    them: ``--caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW`` renames fields. OpenCLIP 4 can also
+    read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
     """
 
     code = "F101"
@@ -246,8 +246,8 @@ class OtherName(PartialLoss):
     In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
     extension, captions first in txt and later in json.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
-    members from json.
+    Fix: ``wdsflow repair URL... -o repaired`` gives these fields the usual name, and takes captions from json. To name
+    them: ``--rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt members from json.
     """
 
     code = "F103"

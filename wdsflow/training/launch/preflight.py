@@ -241,7 +241,7 @@ def _result(
     repairs: list[Advice] = []
     if (fatal or options.dry_run) and verdict.usable < verdict.samples:
         scan = ScanOptions("names", allow_pipe=options.allow_pipe)
-        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards))
+        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards)).advice
     findings, repairs = settle(findings, repairs, asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
