@@ -32,10 +32,13 @@ Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
 Count = Literal["plain", "data-juicer"]
 Scalar = float | int | bool | str | None
-Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
-MEMORY = 256 << 20  # bytes
+# Shard, sample, what ``gather`` returned.
+Records = Iterable[tuple[int, int, bytes]]
+# Bytes.
+MEMORY = 256 << 20
 Value = Scalar | list[Scalar]
-TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
+# Cheap first.
+TIERS: tuple[Tier, ...] = get_args(Tier)
 _PLAIN: dict[object, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
 
 
@@ -43,7 +46,8 @@ class Tolerance(NamedTuple):
     """How much decoding at a reduced scale changes the value of a score at most, in photographs."""
 
     most: float
-    of: str = ""  # "of the value", "bits", ...
+    # "of the value", "bits", ...
+    of: str = ""
 
 
 # The effect on the value depends on the model: some look at edges, some at colours.
@@ -78,7 +82,8 @@ class Score(ClassFacts, ABC):
     small_is_good: ClassVar[bool] = False
     cpu_seconds: ClassVar[float | None] = None
     revision: ClassVar[int] = 1
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of settings, both ends included
+    # Of settings, both ends included.
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def __post_init__(self) -> None:
         """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
@@ -98,7 +103,8 @@ class Score(ClassFacts, ABC):
                 raise ValueError(f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}")
 
     if TYPE_CHECKING:
-        score: ClassVar[Any]  # BatchScore takes other arguments
+        # BatchScore takes other arguments.
+        score: ClassVar[Any]
     else:
 
         @abstractmethod

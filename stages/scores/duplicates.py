@@ -13,7 +13,8 @@ from .sample_view import View
 if TYPE_CHECKING:
     from wdsflow.tables import Tables
 
-_SIZE = Struct(">II")  # width, height
+# Width, height.
+_SIZE = Struct(">II")
 
 
 class SameScore(QueryScore):
@@ -63,7 +64,8 @@ class Duplicate(SameScore, name="duplicate", kind="boolean", subject="image"):
     instead, see near_duplicate.
     """
 
-    tier: ClassVar[Tier] = "pixels"  # reads all images, but decodes none
+    # Reads all images, but decodes none.
+    tier: ClassVar[Tier] = "pixels"
 
     image: str = ""
 

@@ -16,11 +16,15 @@ Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 Pair = tuple[Numbers, Numbers]
 
-_FEW = 512  # hashes that are compared directly
-_MANY = 100_000  # hashes that are compared individually only if nothing else helps
-_BUCKET = 48  # hashes of the same key, if they were spread evenly
+# Hashes that are compared directly.
+_FEW = 512
+# Hashes that are compared individually only if nothing else helps.
+_MANY = 100_000
+# Hashes of the same key, if they were spread evenly.
+_BUCKET = 48
 _MOST_TABLES = 5000
-_AT_ONCE = 1 << 20  # pairs
+# Pairs.
+_AT_ONCE = 1 << 20
 
 
 def bits_of(mask: int) -> list[int]:
@@ -132,7 +136,8 @@ def _all_pairs(hashes: Hashes, distance: int) -> Iterator[Pair]:
 
 def count_ones(values: Hashes) -> NDArray[np.uint8]:
     """Return the number of bits that are set in each value."""
-    if hasattr(np, "bitwise_count"):  # from numpy 2 on
+    # From numpy 2 on.
+    if hasattr(np, "bitwise_count"):
         ones: NDArray[np.uint8] = np.bitwise_count(values)
         return ones
     values = values - ((values >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -141,8 +146,10 @@ def count_ones(values: Hashes) -> NDArray[np.uint8]:
     return ((values * np.uint64(0x0101010101010101)) >> np.uint64(56)).astype(np.uint8)
 
 
-_COST = 1 << 10  # bytes of all memory for a hash while pairs are looked for
-_PAIRS = 1 << 16  # that are added at once
+# Bytes of all memory for a hash while pairs are looked for.
+_COST = 1 << 10
+# That are added at once.
+_PAIRS = 1 << 16
 _ALL = (1 << 64) - 1
 _CHUNK = "SELECT {1} FROM {0} WHERE rowid >= ? AND rowid < ? ORDER BY rowid"
 

@@ -86,7 +86,8 @@ def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:
 def _best_plan(forecast: RepairForecast) -> RepairPlan:
     plan = RepairPlan()
     for suggest in SUGGESTIONS:
-        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
+        has_all = all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan))
+        if has_all and not forecast.empty_captions(plan):
             break
         for attempt in suggest(forecast, plan):
             if not _is_worse_plan(forecast, attempt, plan):
@@ -96,12 +97,17 @@ def _best_plan(forecast: RepairForecast) -> RepairPlan:
 
 
 def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:
-    """Return whether a plan is worse; if a reader ends with an exception in any case, by what it could get at most."""
+    """Return whether a plan is worse: readers get fewer samples, or the same ones with more empty captions.
+
+    If a reader ends with an exception in any case, what it could get at most is compared.
+    """
     after, before = forecast.verdicts(one), forecast.verdicts(other)
     if is_worse(after, before):
         return True
     if is_better(after, before):
         return False
+    if forecast.empty_captions(one) > forecast.empty_captions(other):
+        return True
     crashing = [then.outcome == "crashes" and now.outcome == "crashes" for then, now in zip(after, before, strict=True)]
     if not any(crashing):
         return False

@@ -18,13 +18,13 @@ from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.pairing import TEXTS_BUT_JSON
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Evidence, ScanOptions, Shape, ShardEvidence
+from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Part, ScanOptions, Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
 
-from ..rules.kit.shape_edits import ShapeEdits, changed, shapes_of
+from ..rules.kit.shape_edits import CAPTION, ShapeEdits, changed, shapes_of
 from ..verdicts.verdict import Verdict, judge
 from .preview_scan import NOT_TRIED, scan_preview
 
@@ -113,6 +113,10 @@ class RepairForecast:
         evidence = replace(self.evidence, shards=shards)
         return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True)
 
+    def alone(self, reader: Reader) -> "RepairForecast":
+        """Return a forecast of the same shards for one of the readers."""
+        return RepairForecast(self.evidence, [reader], self._options, self._scan)
+
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
         if plan not in self._repaired:
@@ -125,6 +129,16 @@ class RepairForecast:
             evidence = Evidence(self.evidence.level, self.repaired(plan).shards)
             self._verdicts[plan] = tuple(judge(evidence, reader) for reader in self.readers)
         return self._verdicts[plan]
+
+    def empty_captions(self, plan: RepairPlan | None = None) -> int:
+        """Return how many captions the repaired shards have that are empty; 0 if no reader takes captions.
+
+        Without a plan, that of the shards as they are.
+        """
+        if not any(reader.pairs_with == "caption" for reader in self.readers):
+            return 0
+        shards = self.evidence.shards if plan is None else self.repaired(plan).shards
+        return sum(map(empty_captions, shards))
 
     def _predict(self, plan: RepairPlan) -> RepairedSet:
         if plan.drop_bad and not any(reader.same_fields for reader in self.readers):
@@ -170,6 +184,15 @@ class RepairForecast:
         if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
             return True
         return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
+
+
+def empty_captions(shard: ShardEvidence) -> int:
+    """Return how many samples of a shard have a caption without text: readers train on it, and learn nothing."""
+    return sum(run.count for run in shard.runs.counted() if any(map(_is_empty_caption, run.shape)))
+
+
+def _is_empty_caption(part: Part) -> bool:
+    return part.suffix == CAPTION and part.status in (EMPTY, BLANK)
 
 
 def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:

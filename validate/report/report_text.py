@@ -66,8 +66,10 @@ class Writer:
         self.line((text, "bold underline"))
 
 
-SHOWN = 5  # places of one rule that are listed
-_COLOURS = {"trains": "green", "may train": "green"}  # all others are red
+# Places of one rule that are listed.
+SHOWN = 5
+# All others are red.
+_COLOURS = {"trains": "green", "may train": "green"}
 _SEVERITY_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 _CONSEQUENCES: dict[Outcome, str] = {
     "trains": "",
@@ -178,10 +180,12 @@ def consequence(verdict: Verdict) -> str:
     """Return what an outcome means for the run; "" if nothing is wrong."""
     if verdict.outcome == "loses" and verdict.reports_losses:
         return "it runs, and reports what it leaves out"
-    if verdict.run is not None and verdict.outcome == "loses":  # its handlers may well warn
+    # Its handlers may well warn.
+    if verdict.run is not None and verdict.outcome == "loses":
         return "it runs, on fewer samples" if verdict.usable else "it runs, without a sample"
     if verdict.run is not None and verdict.outcome in ("crashes", "stalls", "not judged"):
-        return ""  # the first reason says what happened
+        # The first reason says what happened.
+        return ""
     return _CONSEQUENCES[verdict.outcome]
 
 
@@ -199,7 +203,8 @@ def summary_and_reasons(verdict: Verdict) -> tuple[str, list[str]]:
     reasons = [plain(reason.message) for reason in verdict.reasons]
     counted = [each for each in verdict.reasons if each.count]
     if verdict.usable == verdict.samples and verdict.outcome in ("trains", "loses") and not counted:
-        return text, []  # only junk is left out, and junk is not counted as samples
+        # Only junk is left out, and junk is not counted as samples.
+        return text, []
     if len(reasons) == 1 and verdict.reasons[0].count >= verdict.samples - verdict.usable:
         # "12 of 12 samples: no caption field" repeats the count.
         only = verdict.reasons[0]
@@ -295,7 +300,8 @@ def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
 
 def _fixes(each: FindingGroup, todo: list[NextStep], shown: dict[str, str], writer: Writer) -> None:
     """Print the commands that fix a group; for one that was shown before, only a reference."""
-    if each.severity == "info":  # nothing needs to be done; the manual page explains what could be
+    # Nothing needs to be done; the manual page explains what could be.
+    if each.severity == "info":
         return
     for repair, _ in fixes(each.findings)[:2]:
         number = number_of(repair.command, todo)
