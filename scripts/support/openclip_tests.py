@@ -19,9 +19,7 @@ def run() -> int:
     files = [name for name in _FILES if (tests / name).is_file()]
     if not sources or not files:
         print(f"{HEAD} must name the folder src of a checkout of OpenCLIP, with its folder tests next to it")
-        print(
-            f"  git clone https://github.com/mlfoundations/open_clip && {HEAD}=open_clip/src scripts/conformance --openclip-tests"
-        )
+        print(f"  {HEAD}=open_clip/src scripts/conformance --openclip-tests")
         return 2
     path = [str(Path(sources).resolve()), str(ROOT / "scripts")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "support.openclip_on_our_feed", "-p", "no:cacheprovider"]
