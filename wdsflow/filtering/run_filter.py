@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wdsflow.filtering.deciding.compare_samples import resolve
+from wdsflow.filtering.deciding.compare_samples import compare_samples
 from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
@@ -286,7 +286,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
         shards = list(enumerate(one.names))
-        resolve(program_of(one.recipe), shards, scored, one.layout)
+        compare_samples(program_of(one.recipe), shards, scored, one.layout)
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:

@@ -36,7 +36,8 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote, quote_path
 
-from .compare_samples import add_resolved, resolve
+from .compare_samples import compare_samples
+from .compared_values import add_compared
 from .program import Program, program_of
 
 _OF_SCORES = ("image", "caption", "image_memory", "precision")
@@ -108,7 +109,7 @@ class ShardLedger:
         program = program_of(self.recipe)
         samples = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:
-            add_resolved(program, samples, self.resolved, self.name)
+            add_compared(program, samples, self.resolved, self.name)
         decide(program, samples)
         return samples.rows
 
@@ -196,7 +197,7 @@ class LedgerSubset:
         for each in (layout.spool, layout.inside / "resolved"):
             each.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]
-        resolve(program_of(self.recipe), names, self._scored, layout)
+        compare_samples(program_of(self.recipe), names, self._scored, layout)
         return layout
 
     def samples(self, urls: Sequence[Shard]) -> int:
