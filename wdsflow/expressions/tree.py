@@ -125,6 +125,10 @@ def _print(node: Node) -> tuple[str, int]:
             return f"{printed(item, _ADD)} in {spelled(options)}", _COMPARE
         case Operation("not", (Membership((item,), options),)):
             return f"{printed(item, _ADD)} not in {spelled(options)}", _COMPARE
+        case Operation("contains", (whole, part)):
+            return f"{printed(part, _ADD)} in {printed(whole, _ADD)}", _COMPARE
+        case Operation("not", (Operation("contains", (whole, part)),)):
+            return f"{printed(part, _ADD)} not in {printed(whole, _ADD)}", _COMPARE
         case Operation("is None", (item,)):
             return f"{printed(item, _ADD)} is None", _COMPARE
         case Operation("not", (Operation("is None", (item,)),)):
