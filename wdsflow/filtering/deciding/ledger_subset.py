@@ -266,7 +266,15 @@ def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
 def _calls_there(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str] | None:
     """Return the scores of the first ledger, None if there is none."""
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    return calls_of(read_about(path)) if path is not None else None
+    if path is None:
+        return None
+    calls = calls_of(read_about(path))
+    run = recorded_run(scored.run_file)
+    computed = run.get("scores")
+    if run.get("kind") != "measure" or not isinstance(computed, dict):
+        return calls
+    # This ledger may have more scores than the others, of an earlier run that did not finish.
+    return {call: kind for call, kind in calls.items() if str(call) in computed}
 
 
 def as_scored(recipe: Recipe, scored: Layout) -> Recipe:
