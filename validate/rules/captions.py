@@ -218,7 +218,8 @@ class LongCaption(QualityRule):
 
 _FREQUENT_SHARE = 0.05
 _FREQUENT_LEAST = 20
-_NONE = ("", "nan", "none", "null")  # F112 and F115 report these
+# F112 and F115 report these.
+_NONE = ("", "nan", "none", "null")
 
 
 class FrequentCaption(Rule):

@@ -119,7 +119,8 @@ class BadField(LossRule):
 
     code = "F121"
     tallies = ("field.bad",)
-    statuses = (BAD, NOT_ZIPPED, PARTLY, NOT_UTF8, CUT, MARKUP, NOT_IMAGE, BOMB)  # most of them of gzipped fields
+    # Most of them of gzipped fields.
+    statuses = (BAD, NOT_ZIPPED, PARTLY, NOT_UTF8, CUT, MARKUP, NOT_IMAGE, BOMB)
     # The others have rules of their own.
     kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch", "gz")
     says = "{n:field} other than image and caption {verb:does|do} not decode{first}"

@@ -190,7 +190,7 @@ def _score_columns(
             elif (failure := _failure(call, value)) is not None:
                 failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[f"{call}{_GATHERED}"] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
+        columns[gathered_column(str(call))] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
     columns["several"] = texts([json.dumps(several[number]) if number in several else None for number in numbers])
     failures = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
     columns["failed"] = pa.array(list(map(failed.get, numbers)), failures)
@@ -200,6 +200,11 @@ def _score_columns(
 def column_of(name: str) -> str:
     """Return the column of a score, even if it is called ``key``."""
     return f"score {name}" if name in RESERVED else name
+
+
+def gathered_column(name: str) -> str:
+    """Return the column with the data by which a score compares samples."""
+    return f"{name}{_GATHERED}"
 
 
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:
@@ -236,7 +241,7 @@ def read_ledger(
         kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
         if calls is not None:
             left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
-            left_out |= {f"{name}{_GATHERED}" for name in about["gathered"]}
+            left_out |= set(map(gathered_column, about["gathered"]))
         columns = [name for name in pq.read_schema(path).names if name not in left_out]
         stored = pq.read_table(path, columns=columns)
         table = (stored if only is None else stored.take(only)).to_pydict()
@@ -253,7 +258,7 @@ def read_ledger(
     _read_values(samples, table, kinds)
     for name in about["gathered"] if calls is None else ():
         call = next(call for call in calls_of(about) if str(call) == name)
-        samples.gathered[call] = _present(rows, table[f"{name}{_GATHERED}"])
+        samples.gathered[call] = _present(rows, table[gathered_column(name)])
     return samples, about
 
 
