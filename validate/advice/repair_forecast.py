@@ -16,7 +16,7 @@ from wdsflow.readers.base import Reader
 from wdsflow.readers.energon import meetings
 from wdsflow.repair.borders import UNMOVED, Borders, borders
 from wdsflow.repair.field_contents import is_refused
-from wdsflow.repair.pairing import TEXTS_BUT_JSON
+from wdsflow.repair.pairing import CAPTIONS_ALONE
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Part, ScanOptions, Shape, ShardEvidence
@@ -285,8 +285,8 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
     has_image = has_text = False
     for shape in shapes:
         image, text = _has(shape, IMAGES), _has(shape, CAPTIONS)
-        # json next to an image may be no caption.
-        has_image = has_image or (image and not _has(shape, TEXTS_BUT_JSON))
+        # json or a label next to an image may be no caption.
+        has_image = has_image or (image and not _has(shape, CAPTIONS_ALONE))
         has_text = has_text or (text and not image)
     return has_image and has_text
 
