@@ -21,7 +21,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/score-list.md": command_pages.scores,
     "docs/recipe.md": command_pages.recipe,
     "docs/recipe.schema.json": schema,
-    packages.PAGE: packages.architecture,
+    packages.PAGE: packages.code_map,
     "llms.txt": llms.pages,  # the last: it names the pages above
 }
 

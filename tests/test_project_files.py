@@ -106,7 +106,7 @@ def test_the_citation_has_the_version():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == wdsflow.__version__
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/code-map.md", "docs/extending.md", "CONTRIBUTING.md"])
 def test_pages_for_developers_name_files_that_there_are(page):
     named = re.findall(r"`((?:wdsflow|stages|validate|tests|scripts|docs)/[\w./]*)`", (ROOT / page).read_text())
     assert len(named) > 10

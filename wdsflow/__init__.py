@@ -12,7 +12,7 @@ __all__ = [
     "FeedOptions",
     "Recipe",
     "RunOptions",
-    "Source",
+    "WeightedSource",
     "__version__",
     "bounded_map",
     "check",
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from wdsflow.packing import pack_shards
     from wdsflow.repair import repair_shards
     from wdsflow.training import FeedOptions, get_data
-    from wdsflow.training.torch_feed import Source, feed
+    from wdsflow.training.sources import WeightedSource
+    from wdsflow.training.torch_feed import feed
     from wdsflow.validate import plan_repair, trace
     from wdsflow.validate.run_check import check
 else:
@@ -44,8 +45,9 @@ else:
             **dict.fromkeys(("check", "plan_repair", "trace"), "validate"),
             **dict.fromkeys(("Recipe", "RunOptions", "filter_shards", "measure_shards"), "filtering"),
             **dict.fromkeys(("FeedOptions", "get_data"), "training"),
-            **dict.fromkeys(("Source", "feed"), "training.torch_feed"),
+            "WeightedSource": "training.sources",
             "bounded_map": "mapping",
+            "feed": "training.torch_feed",
             "index_shards": "indexing",
             "pack_shards": "packing",
             "repair_shards": "repair",

@@ -1,15 +1,15 @@
-"""The table of packages at the end of docs/architecture.md: each package with the first line of its docstring."""
+"""The table of packages at the end of docs/code-map.md: each package with the first line of its docstring."""
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = "docs/architecture.md"
+PAGE = "docs/code-map.md"
 _HEADING = "\n## Packages\n"
 _LINKS = {"validate", "stages"}  # within wdsflow/, to the folders at the top
 
 
-def architecture() -> str:
+def code_map() -> str:
     """Return the page with its table as the packages are now."""
     text, heading, _ = (ROOT / PAGE).read_text(encoding="utf-8").partition(_HEADING)
     rows = [

@@ -154,3 +154,33 @@ def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, 
         assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == "lock"]
     else:
         assert (tmp_path / "out/sizes.json").exists()
+
+
+TRAINING = """
+import hashlib, sys
+from pathlib import Path
+import wdsflow.training.launch.launch as launching
+from wdsflow.cli.main import main
+from wdsflow.cli.shared.ending import ending
+
+def step(*_, **__):
+    Path("begun").touch()
+    hashlib.pbkdf2_hmac("sha512", b"", b"", 100_000_000)  # minutes in compiled code, as a training step on a CPU
+
+launching.launch = step
+with ending():
+    main(["train", "--no-preflight", "--", "--train-data", "0.tar", "--dataset-type", "webdataset"])
+"""
+
+
+def test_a_signal_ends_a_training_in_the_middle_of_a_step(tmp_path):
+    pytest.importorskip("open_clip_train", reason="OpenCLIP is not installed")
+    (tmp_path / "0.tar").write_bytes(bytes(1024))
+    process = subprocess.Popen([sys.executable, "-c", TRAINING], cwd=tmp_path)
+    try:
+        while not (tmp_path / "begun").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.terminate()
+        assert process.wait(30) == -signal.SIGTERM
+    finally:
+        process.kill()

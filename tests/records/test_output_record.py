@@ -14,7 +14,7 @@ import pytest
 from wdsflow.records.line import Counts, NewShard
 from wdsflow.records.output_record import OutputRecord
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.records.report import Report, run_outputs
+from wdsflow.records.report import OutputsReport, run_outputs
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 
@@ -62,10 +62,10 @@ def made_from(job: Job) -> dict[str, object]:
         raise SourceError("missing", str(error)) from None
 
 
-def thin_all(folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool) -> Report[Thinned]:
+def thin_all(folder: Path, out: Path, options: dict[str, object], write=thin, **how: bool) -> OutputsReport[Thinned]:
     urls = [Shard.file(str(path)) for path in sorted(folder.iterdir())]
     work = [Job(url, out / f"{Path(url).stem}.tar") for url in urls]
-    report = Report[Thinned]()
+    report = OutputsReport[Thinned]()
     with OutputRecord(out, "thin", "thinned", Thinned, {"of": "the input changed"}) as record:
         record.begin(options, [job.target.name for job in work], inputs=urls, **how)
         report.shards = run_outputs([(record, job) for job in work], write, made_from, report)

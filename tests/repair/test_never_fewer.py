@@ -138,6 +138,26 @@ def test_no_reader_gets_fewer_samples_after_a_repair(first: int, tmp_path: Path)
         check(seed, tmp_path / str(seed))
 
 
+# A reader gets samples of this set only because junk is its first sample.
+JUNK_FIRST = 3846
+
+
+def test_no_reader_gets_fewer_samples_where_junk_was_the_first_sample(tmp_path: Path):
+    check(JUNK_FIRST, tmp_path)
+
+
+def test_a_sample_whose_fields_all_others_have_comes_first_in_place_of_junk(tmp_path: Path):
+    image = pictures()[0]
+    names = ["d/.DS_Store", "d/a.jpg", "d/a.seg.png", "d/a.txt", "d/b.jpg", "d/b.txt"]
+    contents = [b"junk", image, image, b"a cat", image, b"a dog"]
+    (tmp_path / "0.tar").write_bytes(tar_bytes(list(zip(names, contents, strict=True))))
+    urls = [str(tmp_path / "0.tar")]
+    assert usable(urls)["ray-data"] == 2
+    report = repair_shards(urls, tmp_path / "out", jobs=1)
+    assert usable([str(tmp_path / "out/0.tar")])["ray-data"] == 2
+    assert report.merged("fixed") == {"samples put first, as all others have their fields": 1}
+
+
 @pytest.mark.deep
 def test_no_reader_gets_fewer_samples_after_many_repairs(tmp_path: Path):
     for seed in range(1_000, 4_000):

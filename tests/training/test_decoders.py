@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -27,6 +28,9 @@ from wdsflow.training.feed_options import DecoderError, FeedOptions, SampleError
 from wdsflow.training.openclip import get_wds_dataset
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.ranks import decoders_for, start_method
+from wdsflow.training.stalls.loss_tally import FeedLoss
+from wdsflow.training.workers.decoder import _Answer, read_answer
+from wdsflow.training.workers.decoder_position import SharedPosition
 from wdsflow.training.workers.slots import Slots
 from wdsflow.training.workers.threads import DecodingThreads
 
@@ -174,6 +178,28 @@ def test_a_slot_is_free_again_when_nobody_looks_at_it(tensor):
     slots.give_back(first)
     del seen
     assert slots.take(3) == [0, 1, -1]
+
+
+@pytest.mark.parametrize("error", [None, ValueError("in the work")], ids=["results", "error"])
+def test_all_slots_are_free_again_when_the_results_of_a_chunk_are_gone(error):
+    """Of images in slots, images that did not fit, lost samples, and chunks whose work failed."""
+    slots = Slots(4, 64)
+    for _ in range(3):
+        tasks = [SimpleNamespace(slot=slot, result=None) for slot in slots.take(5)]
+        images = [slots.write(tasks[0].slot, np.zeros(4)), slots.write(tasks[1].slot, np.zeros(99)), np.ones(4)]
+        lost = {number: FeedLoss("decode", "truncated", "key", "0.tar") for number in (2, 3)}
+        answer = _Answer(lost, images, ["a", "b", "c"], [(), (), ()], error)
+        with pytest.raises(ValueError, match="in the work") if error else contextlib.nullcontext():
+            read_answer(pickle.dumps(answer), tasks, slots)
+        del tasks
+    assert sorted(slots.take(4)) == [0, 1, 2, 3]
+
+
+def test_the_stack_of_a_process_is_not_asked_for_once_its_files_are_closed():
+    """The number of a closed file may be that of another file."""
+    position = SharedPosition()
+    position.close()
+    assert position.stack(os.getpid()) == []
 
 
 @pytest.mark.parametrize(

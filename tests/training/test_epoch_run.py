@@ -76,6 +76,21 @@ class Decoding:
         self.closed += 1
 
 
+class Backwards(Decoding):
+    """Does the chunks that it has been sent when it is waited for, the last one first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = list[Any]()
+
+    def send(self, chunk: Any) -> None:
+        self.sent.append(chunk)
+
+    def wait(self, seconds: float) -> None:
+        if seconds:
+            self.sent.pop().done = True
+
+
 class Pass:
     """A pass, and what stands around it."""
 
@@ -181,3 +196,20 @@ def test_whoever_waits_is_asked_to_look_around_with_the_time_that_has_passed(mon
     with pytest.raises(ZeroDivisionError):
         Pass(Decoding(0)).run.next(lambda waited: 1 // 0)  # type: ignore[arg-type, return-value]
     waiting.run.close()
+
+
+def test_chunks_that_are_done_in_another_order_make_the_same_batches():
+    backwards = Pass(Backwards(), 5)
+    assert [each and each.number for each in iter(backwards.next, None)] == [0, 1, 2, 3, 4]
+    backwards.run.close()
+
+
+def test_an_order_that_ends_before_its_epoch_is_an_error_and_no_endless_loop():
+    endless = Pass(Decoding(), 2)
+    endless.next()
+    endless.plan.batches = 3
+    endless.plan.draw = list
+    endless.next()
+    with pytest.raises(RuntimeError, match="names no next sample"):
+        endless.next()
+    endless.run.close()

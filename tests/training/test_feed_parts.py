@@ -23,7 +23,7 @@ from wdsflow.training.feed import epoch_counter, listing_cache, memory_shares, s
 from wdsflow.training.feed.epoch_counter import EpochCounter
 from wdsflow.training.feed.listing import list_samples
 from wdsflow.training.feed.losses import StarvedError
-from wdsflow.training.feed.memory_shares import TooLittleMemory, shares
+from wdsflow.training.feed.memory_shares import TooLittleFeedMemory, shares
 from wdsflow.training.feed.planner import Planner
 from wdsflow.training.feed.sample_catalog import Catalog
 from wdsflow.training.feed.stream import Stream, mixed
@@ -165,7 +165,7 @@ def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monke
     monkeypatch.setattr(memory_shares, "ranks_here", lambda: 4)
     if found is None:
         with pytest.raises(
-            TooLittleMemory, match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples"
+            TooLittleFeedMemory, match=r"^memory of 73,400,320 bytes is too little: 3 batches of 100 samples"
         ):
             shares(memory, **{**SHARES, **changed})
         return
@@ -175,7 +175,7 @@ def test_memory_is_divided_among_what_is_in_flight(memory, changed, found, monke
 def test_memory_one_byte_short_is_refused_with_what_is_needed():
     least = 64 * MIB + 3 * 100 * 6000 + 100 * 1500 + 8 * 1500
     assert shares(least, **SHARES).ahead == 8
-    with pytest.raises(TooLittleMemory, match=f"and all in all {least:,} are needed$") as caught:
+    with pytest.raises(TooLittleFeedMemory, match=f"and all in all {least:,} are needed$") as caught:
         shares(least - 1, **SHARES)
     assert caught.value.least == least
 

@@ -16,7 +16,7 @@ import pytest
 from tests.processes import living_children
 from tests.servers import http_server
 from tests.training.shards import write_shards
-from wdsflow import FeedOptions, Source
+from wdsflow import FeedOptions, WeightedSource
 from wdsflow import feed as make
 from wdsflow.shards.shard import unsigned
 from wdsflow.training import ranks
@@ -165,7 +165,7 @@ def test_shards_and_weights_of_other_types_are_refused(shards):
             feed(wrong)
     with pytest.raises(FeedError, match="weight is 'a'; it must be a number"):
         feed({shards: "a"})
-    assert Source(weight=np.float32(0.5)).weight == 0.5
+    assert WeightedSource(weight=np.float32(0.5)).weight == 0.5
     with pytest.raises(ValueError, match="epoch is -1"):
         feed(shards).set_epoch(-1)
 

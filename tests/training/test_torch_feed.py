@@ -23,7 +23,7 @@ from PIL import Image
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from tests.training.shards import jpeg, write_shards, write_tar
-from wdsflow import FeedOptions, Source
+from wdsflow import FeedOptions, WeightedSource
 from wdsflow import feed as make
 from wdsflow.training.feed.headspace import Headspace
 from wdsflow.training.feed_options import FeedError, SampleError, ShardsError, SubsetError
@@ -328,9 +328,9 @@ def test_passes_over_a_small_source_leave_no_streams_open(tmp_path):
 
 def test_a_state_of_other_fields_of_a_source_is_refused(tmp_path):
     first, second = write_shards(tmp_path / "a", [7]), write_shards(tmp_path / "b", [9])
-    state = feed({first: 1, second: Source(fields=("jpg", "txt"))}, seed=np.int64(3)).state_dict()
+    state = feed({first: 1, second: WeightedSource(fields=("jpg", "txt"))}, seed=np.int64(3)).state_dict()
     with pytest.raises(ValueError, match=r"source 1, fields: .*'txt;json'"):
-        feed({first: 1, second: Source(fields=("jpg", "txt;json"))}, seed=3).load_state_dict(
+        feed({first: 1, second: WeightedSource(fields=("jpg", "txt;json"))}, seed=3).load_state_dict(
             json.loads(json.dumps(state))
         )
 
@@ -340,11 +340,11 @@ def test_wrong_mixes_are_told(tmp_path):
     with pytest.raises(FeedError, match=r"weights are 1\.0, -1\.0; each must be above 0"):
         feed({first: 1, second: -1})
     with pytest.raises(FeedError, match="end is 'never'"):
-        Source(end="never")
+        WeightedSource(end="never")
     with pytest.raises(FeedError, match="fields that make no common batch"):
-        feed({first: 1, second: Source(fields=("jpg",))})
+        feed({first: 1, second: WeightedSource(fields=("jpg",))})
     with pytest.raises(SubsetError, match="scored"):
-        feed({first: 1, second: Source(ledger=f"{tmp_path}/scored", where="width > 1")})
+        feed({first: 1, second: WeightedSource(ledger=f"{tmp_path}/scored", where="width > 1")})
 
 
 def test_shards_in_two_sources_are_reported_before_the_first_batch(tmp_path, caplog):
@@ -452,7 +452,7 @@ def test_an_epoch_that_a_small_weight_makes_long_is_reported(tmp_path, caplog):
     assert "an epoch has 7,508 samples, of 17: it lasts until" in caplog.text
     assert caplog.text.rstrip().endswith("of weight 0.001, has been given. For a shorter one, set epoch_samples=17")
     caplog.clear()
-    ends = dict(zip(shards, (Source(weight=1e3), Source(end="stop")), strict=True))
+    ends = dict(zip(shards, (WeightedSource(weight=1e3), WeightedSource(end="stop")), strict=True))
     feed({**ends, write_shards(tmp_path / "c", [7]): 0.1}, fields=("__key__",))
     assert f"it lasts until {list(shards)[1]}, of weight 1, has" in caplog.text
     caplog.clear()

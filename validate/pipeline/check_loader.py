@@ -16,11 +16,16 @@ from .load_pipeline import PipelineError
 from .loader_process import LoaderRequest, LoaderRuns
 from .sample_copies import END, TinyTars, numbered_keys, renamed
 
-_MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000  # of a set that is read as it is
-_SHARDS, _EACH, _MORE = 8, 32, 256  # copies otherwise: shards, samples in each, and if these make few batches
-_FEW = 8  # items of an epoch
-_CLONED = 3  # the sample of which copies are made: the first is often odd
-_CLONES = 16  # copies of one sample in a shard, at least
+# Of a set that is read as it is.
+_MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000
+# Copies otherwise: shards, samples in each, and if these make few batches.
+_SHARDS, _EACH, _MORE = 8, 32, 256
+# Items of an epoch.
+_FEW = 8
+# The sample of which copies are made: the first is often odd.
+_CLONED = 3
+# Copies of one sample in a shard, at least.
+_CLONES = 16
 _ANSWERS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
 
 
@@ -55,7 +60,8 @@ def check_loader(
                 request, clones=tuple(_clones(Shard.stored(request.urls[0]), tars, max(_CLONES, 2 * rows)))
             )
         found = [_ANSWERS[check](runs, request, base) for check in checks if base.how == "ended"]
-        if base.how != "ended" and "fork" in checks and base.facts.workers:  # perhaps it needs another start method
+        # Perhaps it needs another start method.
+        if base.how != "ended" and "fork" in checks and base.facts.workers:
             found = [check_fork(runs, request, base)]
             if len(found[0].faults) != 1 or listed(list(METHODS)) in found[0].faults[0].message:
                 found = []

@@ -14,7 +14,8 @@ from .loader_process import END, RANKS, LoaderRequest, LoaderRun, LoaderRuns, Pl
 from .rows import NO_KEYS, identifying, such_as
 
 _WRONG, _NONE = "P327", "P328"
-_NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")  # what differs between places
+# What differs between places.
+_NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")
 _OTHER_ORDER = "another order than without the interruption"
 Ids = list[tuple[str, ...]]
 
@@ -23,9 +24,12 @@ class Taken(NamedTuple):
     """A state, and what a run that resumes from it must hand out."""
 
     state: SavedState
-    done: Ids  # before its place, in its epoch
-    rest: Ids  # after it, in the same epoch
-    later: Ids  # in the next epoch
+    # Before its place, in its epoch.
+    done: Ids
+    # After it, in the same epoch.
+    rest: Ids
+    # In the next epoch.
+    later: Ids
 
 
 def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
@@ -44,7 +48,8 @@ class _Resume:
         self.faults: dict[str, LoaderFault] = {}
         self.doubts: list[str] = []
         self.notes: list[str] = []
-        self.right = 0  # states that were resumed as they should be
+        # States that were resumed as they should be.
+        self.right = 0
 
     def result(self) -> CheckResult:
         base, request = self.base, self.request
@@ -57,7 +62,8 @@ class _Resume:
         if not self.columns:
             return CheckResult("resume", NO_KEYS, judged=False)
         self.same_order = base.ids(self.columns) == saved.ids(self.columns)
-        if not self.same_order:  # is it the states that change the order? A third run is as undisturbed as the first
+        # Is it the states that change the order? A third run is as undisturbed as the first.
+        if not self.same_order:
             if self.runs.run(request).ids(self.columns) == base.ids(self.columns):
                 self._fault("taking a state changes which samples come next", "saves")
             else:
@@ -73,7 +79,8 @@ class _Resume:
         self._resumed(self._resumed(self._taken(saved), again=False), again=True)
         if not self.faults:
             self._once([request] * RANKS, f"on {RANKS} ranks ")
-        elif base.facts.workers and base.facts.stateful:  # a state that is wrong with workers may be right without
+        elif base.facts.workers and base.facts.stateful:
+            # A state that is wrong with workers may be right without.
             others, self.faults = self.faults, {}
             right = self._once([replace(request, workers=0)])
             more = "; without workers (num_workers=0) it resumes as it should" if right else ""
@@ -109,9 +116,11 @@ class _Resume:
         rng, requests = random.Random(1), []
         for each in taken:
             epoch, count = _first(each.state), max(0, each.state.place[1])
-            left = len(self.base.epochs[epoch]) - count  # items
+            # Items.
+            left = len(self.base.epochs[epoch]) - count
             save_at = ((epoch, rng.randrange(1, left)),) if each.state.place[1] > 0 and left > 1 and not again else ()
-            epochs = 2 if left > 0 else 3  # what remains of the first one may be nothing
+            # What remains of the first one may be nothing.
+            epochs = 2 if left > 0 else 3
             requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
         found: list[Taken] = []
         for each, run in zip(taken, self.runs.run_all(requests), strict=True):
@@ -141,7 +150,8 @@ class _Resume:
         place, ranks = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS))), len(requests) > 1
         saved = self.runs.run_all([replace(each, epochs=2, save_at=(place,)) for each in requests], ranks=ranks)
         taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
-        if len(taken) < len(requests):  # check_workers judges ranks that do not run
+        # check_workers judges ranks that do not run.
+        if len(taken) < len(requests):
             return False
         again = [replace(one, epochs=2, state=each.state.data) for one, each in zip(requests, taken, strict=True)]
         runs = self.runs.run_all(again, ranks=ranks)

@@ -16,14 +16,17 @@ from .rows import NO_KEYS, Row, identifying, identity, such_as
 
 _SPLIT, _SEED = "P330", "P331"
 _COUNTS = (1, 2, 3, 4)
-_TWO = 2  # workers whose random numbers are compared
-_DRAWS = 4  # different values that show that random numbers are drawn
+# Workers whose random numbers are compared.
+_TWO = 2
+# Different values that show that random numbers are drawn.
+_DRAWS = 4
 
 
 class _Workers:
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
         self.runs, self.facts = runs, base.facts
-        urls = request.urls  # as many for each rank: whether a set can be divided is no matter of the loader
+        # As many for each rank: whether a set can be divided is no matter of the loader.
+        urls = request.urls
         count = max(1, len(urls) - len(urls) % RANKS)
         self.request = replace(request, epochs=1, urls=urls[:count], shard_keys=request.shard_keys[:count])
         self.faults: dict[str, LoaderFault] = {}
@@ -46,7 +49,8 @@ class _Workers:
         for count, run in zip(counts[1:], runs[1 : len(counts)], strict=True):
             self._compare(alone, [run], f"with {how_many(count or 0, 'worker')}", count or 1)
         if shards >= RANKS:
-            most = 0 if "worker overlap" in self.faults else 2  # ranks would have these repeats as well
+            # Ranks would have these repeats as well.
+            most = 0 if "worker overlap" in self.faults else 2
             own = min(self.facts.workers or 0, most, shards // RANKS) if workers else None
             ranks = self.runs.run_all([replace(self.request, workers=own)] * RANKS, ranks=True)
             self._compare(alone, ranks, f"on {RANKS} ranks", RANKS * max(1, own or 0))
@@ -71,7 +75,8 @@ class _Workers:
         keys, urls = self.request.shard_keys, self.request.urls
         left = [url for url in urls if url not in alone.opened]
         held = sum(len(some) for url, some in zip(urls, keys, strict=True) if url in alone.opened)
-        if left and held >= len(alone.rows) > 0:  # otherwise something else than Python opens the others
+        # Otherwise something else than Python opens the others.
+        if left and held >= len(alone.rows) > 0:
             some = f"{how_many(len(left), 'shard')} of {len(urls)} (such as {short(left[-1])})"
             why = "right only if it holds them out on purpose, or reads them in a later epoch"
             self._fault("unread", f"in its first epoch it never opens {some}: {why}", severity="warning")
@@ -84,7 +89,8 @@ class _Workers:
         for name, step in (("first", 1), ("last", -1)):
             at_end = zip(lost, keys, strict=True)
             if all(some[::step] == [*whole[::step][: len(some)]] and len(some) < len(whole) for some, whole in at_end):
-                severity: Severity = "warning" if most > 1 else "error"  # perhaps batches that are not full
+                # Perhaps batches that are not full.
+                severity: Severity = "warning" if most > 1 else "error"
                 self._fault("unread", f"the {name} {what} out (such as {escape(lost[0][0])})", severity=severity)
 
     def _compare(self, alone: LoaderRun, shared: Sequence[LoaderRun], where: str, parts: int) -> None:
@@ -180,7 +186,8 @@ class _Workers:
     def _fault(self, kind: str, text: str, line: str = "", code: str = _SPLIT, severity: Severity = "error") -> None:
         line = line or self.facts.lines.get("reads", "")
         prefix = f"{line}: " if line and line not in text else ""
-        added = kind.startswith("worker") and not self.facts.workers  # by us
+        # By us.
+        added = kind.startswith("worker") and not self.facts.workers
         prefix += "it has num_workers=0; " if added else ""
         self.faults.setdefault(kind, LoaderFault(code, f"{prefix}{text}", "warning" if added else severity))
 
@@ -200,7 +207,8 @@ def _drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:
     """Return a column of copies of one sample that has each value twice in two workers, and once in one; "" if none."""
     for name in shared[0] if shared and alone else ():
         one, two = Counter(row.get(name, "") for row in alone), Counter(row.get(name, "") for row in shared)
-        counter = all(value.startswith(NUMBER) for value in one)  # a whole number is rather one than random
+        # A whole number is rather one than random.
+        counter = all(value.startswith(NUMBER) for value in one)
         if len(two) < _DRAWS or counter or one.total() - len(one) > one.total() // 10:
             continue
         if sum(count for count in two.values() if count % _TWO == 0) >= 0.9 * two.total():

@@ -25,7 +25,8 @@ from .sample_copies import END, SamplePlace, TinyTars, numbered_keys, renamed
 # two values of one sample come equally often, and no two numbers are equal.
 COPIES = (2, 3, 5, 7, 10, 15, 23, 34, 51, 77)
 _MOST_TARS = 8
-_LABEL_BYTES = 16  # a shorter field may be equal in many samples
+# A shorter field may be equal in many samples.
+_LABEL_BYTES = 16
 _MOST_COPIES = 16 * sum(COPIES)
 _SECONDS = 60.0
 # The share of the copies that has to come out.

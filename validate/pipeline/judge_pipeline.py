@@ -24,8 +24,10 @@ from .sample_contents import contents_in
 from .sample_copies import places_in
 from .sample_keys import SampleKeys
 
-SAMPLES, SECONDS = 10_000, 60.0  # of a run without a limit of the user's
-_MOST_KEYS = 100_000  # samples of which the keys are compared
+# Of a run without a limit of the user's.
+SAMPLES, SECONDS = 10_000, 60.0
+# Samples of which the keys are compared.
+_MOST_KEYS = 100_000
 _FUNCTION = "name a function of the shards, def make(urls): ..."
 _KEEP_FIELDS = "let it give a field of the shards unchanged as well while you validate, such as the caption"
 _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
@@ -35,10 +37,13 @@ _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds
 class RunLimits:
     """How much of a pipeline is read."""
 
-    samples: int | None = None  # None: up to SAMPLES, or ``seconds``
-    whole: bool = False  # to its end
+    # None: up to SAMPLES, or ``seconds``.
+    samples: int | None = None
+    # To its end.
+    whole: bool = False
     seconds: float = SECONDS
-    patience: float = 60.0  # seconds without any step after which it hangs
+    # Seconds without any step after which it hangs.
+    patience: float = 60.0
 
     def request(self, urls: tuple[str, ...], folder: str, held: int, keys: frozenset[str]) -> RunRequest:
         """Return the request for a run over shards that hold so many samples."""

@@ -54,7 +54,8 @@ def build(found: object, urls: Sequence[str]) -> object:
         Exception: what the function raises.
     """
     is_object = not inspect.isclass(found) and not inspect.isroutine(found)
-    if not callable(found) or (is_object and hasattr(found, "__iter__")):  # a pipeline may also be callable
+    # A pipeline may also be callable.
+    if not callable(found) or (is_object and hasattr(found, "__iter__")):
         return found
     try:
         parameters = inspect.signature(found).parameters.values()
@@ -143,9 +144,11 @@ def failure_text(error: BaseException, when: str) -> str:
 def _imported_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise PipelineError(f"there is no file {path}")
-    sys.path.insert(0, str(path.resolve().parent))  # as Python does for a script
+    # As Python does for a script.
+    sys.path.insert(0, str(path.resolve().parent))
     sys.argv = [str(path)]
-    sys.modules["__main__"].__file__ = str(path.resolve())  # Ray gives the folder of the script to its workers
+    # Ray gives the folder of the script to its workers.
+    sys.modules["__main__"].__file__ = str(path.resolve())
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path} is not a Python file")

@@ -20,12 +20,15 @@ from ..tracing.errors import own_line
 from ..tracing.pipeline_steps import TorchLoader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000
-_MOST_ITEMS = 64  # of a list
+# Of a list.
+_MOST_ITEMS = 64
 _LEAVES = (str, bytes, int, float, complex, type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _CLASS = r"\s*class "
-DEFINES = r"\s*(?:async )?def {}\b"  # patterns of lines
+# Patterns of lines.
+DEFINES = r"\s*(?:async )?def {}\b"
 SEEDS = r"(?!\s*def\b)[^#]*(?:\b(?:Random|RandomState|default_rng|Generator)|seed\w*)\("
-_SENT = ("dataset", "collate_fn", "worker_init_fn")  # attributes of a DataLoader that go to its workers
+# Attributes of a DataLoader that go to its workers.
+_SENT = ("dataset", "collate_fn", "worker_init_fn")
 
 
 class Stateful(Protocol):
@@ -56,7 +59,8 @@ def _children(thing: object) -> Iterator[tuple[str, object]]:
         return
     if isinstance(thing, list | tuple):
         yield from ((f"[{index}]", each) for index, each in enumerate(thing[:_MOST_ITEMS]))
-    elif isinstance(thing, dict):  # another mapping may refuse, or compute its values
+    elif isinstance(thing, dict):
+        # Another mapping may refuse, or compute its values.
         yield from ((f"[{escape(repr(name), 40)}]", thing[name]) for name in list(thing)[:_MOST_ITEMS])
     elif isinstance(thing, partial):
         yield from ((".func", thing.func), (".args", thing.args), (".keywords", thing.keywords))
@@ -94,7 +98,8 @@ def with_workers(loader: object, count: int) -> object:
             changes |= {"prefetch_factor": None, "persistent_workers": False}
         elif not each.num_workers:
             changes["prefetch_factor"] = 2
-        vars(each).update(changes)  # torch refuses some of these after the constructor
+        # torch refuses some of these after the constructor.
+        vars(each).update(changes)
     return loader
 
 
@@ -139,13 +144,15 @@ def _unpicklable(path: str, thing: object, owner: object, name: str, seen: set[i
     children, line = _children(thing), _made_at(thing, owner, name)
     held = isinstance(thing, list | tuple | dict | partial)
     if not held:
-        with suppress(Exception):  # as pickle does: what __getstate__ leaves out is not sent
+        # As pickle does: what __getstate__ leaves out is not sent.
+        with suppress(Exception):
             state = getattr(thing, "__getstate__", lambda: None)()
             children = _attributes(state) if isinstance(state, dict) else children
     for step, child in children:
         if id(child) not in seen:
             inner, text = _unpicklable(f"{path}{step}", child, thing, step.lstrip("."), seen)
-            if text and (inner or held or not line):  # otherwise it is deep inside an object of a library
+            # Otherwise it is deep inside an object of a library.
+            if text and (inner or held or not line):
                 return inner or line, text
     return line, f"{path} cannot be pickled: it is {_described(thing)}"
 

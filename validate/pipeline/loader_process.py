@@ -17,12 +17,16 @@ from wdsflow.shards.scratch import scratch
 from .rows import Row, identity
 from .user_process import IMPORT, how_it_ended
 
-END = -1  # in place of a number of items: after the last one
-RANKS = 2  # of a run on several
-_IMPORTS = 10  # times as long as the import in one process
+# In place of a number of items: after the last one.
+END = -1
+# Of a run on several.
+RANKS = 2
+# Times as long as the import in one process.
+_IMPORTS = 10
 _NO_GUARD = b"An attempt has been made to start a new process before"
 Stage = Literal["importing", "building", "state_dict", "load_state_dict", "reading"]
-Place = tuple[int, int]  # an epoch, and how many items of it were handed out; END: all of them
+# An epoch, and how many items of it were handed out; END: all of them.
+Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +35,33 @@ class LoaderRequest:
 
     urls: tuple[str, ...]
     epochs: int = 1
-    first: int = 0  # the first epoch
-    most: int = 2000  # samples of an epoch
-    seconds: float = 90.0  # then the run ends after its current item
+    # The first epoch.
+    first: int = 0
+    # Samples of an epoch.
+    most: int = 2000
+    # Then the run ends after its current item.
+    seconds: float = 90.0
     save_at: tuple[Place, ...] = ()
-    state: bytes | None = None  # loaded before the first epoch
-    workers: int | None = None  # of its DataLoaders; None: as they are
-    method: str = ""  # of multiprocessing; "": the default
+    # Loaded before the first epoch.
+    state: bytes | None = None
+    # Of its DataLoaders; None: as they are.
+    workers: int | None = None
+    # Of multiprocessing; "": the default.
+    method: str = ""
     rank: int = 0
     ranks: int = 1
-    meeting: str = ""  # the file at which ranks meet
-    port: int = 0  # at which a script's own group may meet; 0: a free one
-    keys: frozenset[str] = frozenset()  # of the samples in the shards
-    shard_keys: tuple[tuple[str, ...], ...] = ()  # the same by shard
-    unique_keys: bool = False  # no two samples have the same key
-    clones: tuple[str, ...] = ()  # shards that have copies of one sample only
+    # The file at which ranks meet.
+    meeting: str = ""
+    # At which a script's own group may meet; 0: a free one.
+    port: int = 0
+    # Of the samples in the shards.
+    keys: frozenset[str] = frozenset()
+    # The same by shard.
+    shard_keys: tuple[tuple[str, ...], ...] = ()
+    # No two samples have the same key.
+    unique_keys: bool = False
+    # Shards that have copies of one sample only.
+    clones: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +69,22 @@ class LoaderFacts:
     """Facts from the loader's own object."""
 
     kind: str = ""
-    workers: int | None = None  # of its DataLoaders; None: it has none
+    # Of its DataLoaders; None: it has none.
+    workers: int | None = None
     can_have_workers: bool = False
-    own_method: bool = False  # its DataLoaders choose how processes are started
-    stateful: str | None = None  # what has its state: a path, "" for the loader itself; None: nothing
+    # Its DataLoaders choose how processes are started.
+    own_method: bool = False
+    # What has its state: a path, "" for the loader itself; None: nothing.
+    stateful: str | None = None
     map_style: bool = False
-    repeats: bool = False  # shards, until an epoch is full
-    resampled: bool = False  # draws shards with replacement
-    lines: dict[str, str] = field(default_factory=dict)  # "reads", "saves" ... -> line of the user
-    set_globals: tuple[str, ...] = ()  # that the function set which makes it
+    # Shards, until an epoch is full.
+    repeats: bool = False
+    # Draws shards with replacement.
+    resampled: bool = False
+    # "reads", "saves" ... -> line of the user.
+    lines: dict[str, str] = field(default_factory=dict)
+    # That the function set which makes it.
+    set_globals: tuple[str, ...] = ()
 
 
 class SavedState(NamedTuple):
@@ -76,19 +99,28 @@ class LoaderRun:
     """The result of a run."""
 
     how: Literal["begun", "ended", "raised", "hung"] = "begun"
-    stage: Stage = "importing"  # where it raised or hung
+    # Where it raised or hung.
+    stage: Stage = "importing"
     error: str = ""
     line: str = ""
     facts: LoaderFacts = field(default_factory=LoaderFacts)
-    epochs: list[list[list[Row]]] = field(default_factory=list)  # the samples of each item of each epoch
-    whole: list[bool] = field(default_factory=list)  # whether the epoch ended by itself
+    # The samples of each item of each epoch.
+    epochs: list[list[list[Row]]] = field(default_factory=list)
+    # Whether the epoch ended by itself.
+    whole: list[bool] = field(default_factory=list)
     states: list[SavedState] = field(default_factory=list)
-    shared: list[Place] = field(default_factory=list)  # states that changed after they were taken
-    unpicklable: tuple[str, ...] = ()  # what is, and why
-    no_guard: bool = False  # a worker imported the user's script, which started processes again
-    opened: frozenset[str] = frozenset()  # the shards that its main process opened
-    no_group: str = ""  # why torch.distributed was not initialized
-    libraries: tuple[str, ...] = ()  # that the user's module imports
+    # States that changed after they were taken.
+    shared: list[Place] = field(default_factory=list)
+    # What is, and why.
+    unpicklable: tuple[str, ...] = ()
+    # A worker imported the user's script, which started processes again.
+    no_guard: bool = False
+    # The shards that its main process opened.
+    opened: frozenset[str] = frozenset()
+    # Why torch.distributed was not initialized.
+    no_group: str = ""
+    # That the user's module imports.
+    libraries: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -119,9 +151,12 @@ class LoaderRuns:
 
     def __init__(self, spec: str, patience: float = 60.0) -> None:
         self.spec, self.patience = spec, patience
-        self._libraries: tuple[str, ...] | None = None  # unknown: the first process is not used again
-        self._importing = 0.0  # seconds of the longest import
-        self._started: list[tuple[Peer, IO[bytes]]] = []  # with the standard error of each
+        # Unknown: the first process is not used again.
+        self._libraries: tuple[str, ...] | None = None
+        # Seconds of the longest import.
+        self._importing = 0.0
+        # With the standard error of each.
+        self._started: list[tuple[Peer, IO[bytes]]] = []
         self._idle: list[tuple[Peer, IO[bytes]]] = []
 
     def __enter__(self) -> "LoaderRuns":  # noqa: PYI034 - typing has Self from 3.11 on
@@ -142,7 +177,8 @@ class LoaderRuns:
             with ThreadPoolExecutor(count if ranks else max(2, min(4, shown_cores()))) as pool:
                 try:
                     return list(pool.map(self.run, requests))
-                except BaseException:  # Ctrl-C, for instance, waits for no run
+                except BaseException:
+                    # Ctrl-C, for instance, waits for no run.
                     pool.shutdown(wait=False, cancel_futures=True)
                     for peer, _ in self._started:
                         peer.end()
@@ -177,7 +213,8 @@ class LoaderRuns:
     def _ask(self, peer: Peer, request: LoaderRequest) -> LoaderRun:
         """Return the result of a run, or its progress: "hung" after a time without any, "begun" if the process has ended."""
         found, patience, started = LoaderRun(), max(IMPORT, self.patience), time.monotonic()
-        slow = 0.0  # seconds more for workers that import the user's module, several at a time
+        # Seconds more for workers that import the user's module, several at a time.
+        slow = 0.0
         try:
             peer.send(request)
             while wait([peer.line], patience):
@@ -190,7 +227,8 @@ class LoaderRuns:
                 patience = self.patience + slow if found.stage not in ("importing", "building") else patience
             found.how = "hung"
         except (OSError, EOFError):
-            peer.ends_within(1.0)  # one that died has its own status
+            # One that died has its own status.
+            peer.ends_within(1.0)
         return found
 
 

@@ -46,8 +46,10 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     opened = set[str]()
     sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # a fork has the state of its parent; Python's own generator is seeded again
-    request: LoaderRequest = receive(line)  # without one, at the end, this fails, and the other process ends too
+        # A fork has the state of its parent; Python's own generator is seeded again.
+        sys.modules["numpy"].random.seed()
+    # Without one, at the end, this fails, and the other process ends too.
+    request: LoaderRequest = receive(line)
     serving = _Serving(request, line)
     try:
         serving.run(spec, libraries)
@@ -59,7 +61,8 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     real = {os.path.realpath(path) for path in tuple(opened)}
     serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
     send(line, serving.found)
-    os._exit(DONE)  # threads of the user's loader end with the process, and its workers soon
+    # Threads of the user's loader end with the process, and its workers soon.
+    os._exit(DONE)
 
 
 def _set_rank(request: LoaderRequest) -> None:
@@ -82,7 +85,8 @@ def _join(request: LoaderRequest) -> str:
     place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
     try:
         seconds = timedelta(seconds=60)
-        if not distributed.is_initialized():  # by the script, when it is imported
+        # By the script, when it is imported.
+        if not distributed.is_initialized():
             begin("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
     except Exception as error:  # noqa: BLE001 - of this machine's network
         return error_text(error)
@@ -103,8 +107,10 @@ class _Serving:
     def __init__(self, request: LoaderRequest, line: IO[bytes]) -> None:
         self.request, self.line, self.found = request, line, LoaderRun()
         self.stateful: Stateful | None = None
-        self.batched = False  # by a DataLoader
-        self.kept: list[tuple[Place, object]] = []  # states as they were taken
+        # By a DataLoader.
+        self.batched = False
+        # States as they were taken.
+        self.kept: list[tuple[Place, object]] = []
 
     def tell(self, stage: Stage) -> None:
         """Report that the run has come so far, without the samples."""
@@ -116,16 +122,19 @@ class _Serving:
         request, found = self.request, self.found
         if request.method:
             multiprocessing.set_start_method(request.method, force=True)
-            multiprocessing.set_forkserver_preload(["__main__", *libraries])  # imported once, not by each
+            # Imported once, not by each.
+            multiprocessing.set_forkserver_preload(["__main__", *libraries])
         _set_rank(request)
         before, made_by = dict(os.environ), find(spec)
-        found.libraries = libraries_of(made_by) if before == os.environ else ()  # libraries may read what it sets
+        # libraries may read what it sets.
+        found.libraries = libraries_of(made_by) if before == os.environ else ()
         loader = self._built(made_by)
         until = time.monotonic() + request.seconds
         for epoch in range(request.first, request.first + request.epochs):
             set_epoch = _set_epoch(loader)
             if set_epoch is not None:
-                set_epoch(epoch)  # as training does
+                # As training does.
+                set_epoch(epoch)
             if epoch == request.first and request.state is not None and self.stateful is not None:
                 self.tell("load_state_dict")
                 self.stateful.load_state_dict(pickle.loads(request.state))  # noqa: S301 - of our own process
@@ -149,7 +158,8 @@ class _Serving:
         built = build(made_by, request.urls)
         changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
         check_made(made_by, built)
-        built = getattr(built, "dataloader", built)  # of OpenCLIP's DataInfo
+        # Of OpenCLIP's DataInfo.
+        built = getattr(built, "dataloader", built)
         loaders, (path, thing) = [each for _, each in loaders_in(built)], stateful_part(built)
         self.batched = any(each.batch_size is not None for each in loaders)
         torch = sys.modules.get("torch.utils.data")
@@ -198,7 +208,8 @@ class _Serving:
         self.tell("state_dict")
         state = self.stateful.state_dict()
         self.found.states.append(SavedState(place, pickle.dumps(state)))
-        if pickle.dumps(state) == self.found.states[-1].data:  # otherwise a later change would show nothing
+        # Otherwise a later change would show nothing.
+        if pickle.dumps(state) == self.found.states[-1].data:
             self.kept.append((place, state))
 
 

@@ -23,7 +23,7 @@ from .measured_loaders import MeasuredLoaders
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
 from .run_lists import note_opened
-from .run_reports import MAIN, Position, RunRequest
+from .run_reports import MAIN, ProcessPosition, RunRequest
 from .user_process import bound_memory, forget_ranks, start_ray
 
 _CALL = re.compile(r"\b(\w+)\(")
@@ -53,7 +53,8 @@ def serve(spec: str) -> None:
         send(line, str(error))
         return
     send(line, "")
-    os._exit(0)  # threads of the user end with the process
+    # Threads of the user end with the process.
+    os._exit(0)
 
 
 def _built(spec: str, made_by: object, request: RunRequest) -> object:
@@ -64,7 +65,8 @@ def _built(spec: str, made_by: object, request: RunRequest) -> object:
         cause = "; ".join(filter(None, [failure_text(error, "called"), _elsewhere(machine_fault(error))]))
         raise PipelineError(f"{spec} cannot be built: {f'{where}: ' if where else ''}{cause}") from None
     check_made(made_by, built)
-    if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
+    # They sleep half a second after each warning.
+    if handlers := sys.modules.get("webdataset.handlers"):
         vars(handlers)["time"] = _NoSleep
     return built
 
@@ -91,7 +93,7 @@ def _elsewhere(fault: str) -> str:
     return f"{fault}: validate where it will train" if fault else ""
 
 
-def _run(pipeline: object, request: RunRequest, position: Position, until: float) -> None:
+def _run(pipeline: object, request: RunRequest, position: ProcessPosition, until: float) -> None:
     """Run a pipeline until it ends, or until it has read enough. Raises TypeError if it is none.
 
     ``until``: time.monotonic() at which the input ends.

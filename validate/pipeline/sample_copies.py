@@ -16,14 +16,16 @@ from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
 from wdsflow.shards.tar.walk import Member, Walk
 
 END = bytes(1024)
-MOST_BYTES = 64 << 20  # of a sample
+# Of a sample.
+MOST_BYTES = 64 << 20
 
 
 class SamplePlace(NamedTuple):
     """The place of a sample."""
 
     shard: Shard
-    offset: int  # of its first header
+    # Of its first header.
+    offset: int
     key: str
 
 
@@ -77,7 +79,8 @@ class TinyTars:
                             place = left.pop(0)
                             self._data[place] = _run_bytes(source, place.offset)
                             if not source.random:
-                                break  # the walk has read past the next one
+                                # The walk has read past the next one.
+                                break
                 except SourceError:
                     continue
 

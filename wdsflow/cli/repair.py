@@ -45,7 +45,8 @@ def repair(typed: Typed, places: NewShards, readers: Readers, options: RepairOpt
     """
     from wdsflow.repair.run_repair import repair_shards
 
-    warnings.filterwarnings("ignore", message=".*decompression bomb")  # of Pillow; wdsflow checks such images
+    # Of Pillow; wdsflow checks such images.
+    warnings.filterwarnings("ignore", message=".*decompression bomb")
     urls = places.urls
     with places.folder(dry_run=options.dry_run) as folder:
         options = _with_plan(urls, folder, readers.readers, options, typed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from wdsflow.cli.shared.ending import signals_end_at_once
 from wdsflow.cli.shared.nearest_paths import nearest_ledger
 from wdsflow.cli.shared.terminal import WRONG_USE, check_logs, check_output, console, fail, full_disk, progress
 from wdsflow.cli.shared.typed import Typed
@@ -112,10 +113,26 @@ def _check(argv: Sequence[str], options: FeedOptions, typed: Typed) -> None:
             f"{kind if kind != 'auto' else data.rpartition('.')[2]}",
             f"with OpenCLIP's own loader: {command(['python', '-m', 'open_clip_train.main', *argv])}",
         )
+    for named in filter(None, (arguments.train_data, arguments.val_data)):
+        _refuse_pipes(named, options)
     check_logs(arguments.logs)
     check_subset(options, typed)
     if options.dry_run:
         _report(argv, options)
+
+
+def _refuse_pipes(data: str, options: FeedOptions) -> None:
+    """Refuse a ``pipe:`` url that may not run, before a model is made for it; the preflight refuses it, too."""
+    from wdsflow.shards.urls import NoShards, PipeNotAllowed, expand
+    from wdsflow.training.stalls.field_fixes import pipe_fixes
+
+    try:
+        expand(data.split("::"), allow_pipe=options.allow_pipe)
+    except PipeNotAllowed as error:
+        fail(f"{error}:", *(line.strip() for line in pipe_fixes(options)))
+    except NoShards:
+        # The feed says which shards are missing, and goes on without them.
+        return
 
 
 def _refused(argv: Sequence[str], options: FeedOptions) -> bool:
@@ -184,7 +201,8 @@ def _train(argv: Sequence[str], options: FeedOptions, actions: TrainOptions, *, 
     try:
         with full_disk("free space there; --resume latest after -- resumes at the latest checkpoint"):
             every = None if actions.headspace else actions.checkpoint_every
-            return launch(argv, options, checkpoint_every=every, refused=refused, headspace=actions.headspace)
+            with signals_end_at_once():
+                return launch(argv, options, checkpoint_every=every, refused=refused, headspace=actions.headspace)
     except NoOpenClip as error:
         fail(str(error))
     except (Refused, FeedStopped, NoShards) as error:
@@ -203,10 +221,12 @@ def _end(error: Exception) -> NoReturn:
     """Report a problem of the data or the run, without a traceback."""
     from wdsflow.training.ranks import rank_and_world
 
-    logging.disable(logging.INFO)  # torch's logs at the end of Python would hide the message
+    # torch's logs at the end of Python would hide the message.
+    logging.disable(logging.INFO)
     _show(str(error))
     if rank_and_world()[1] > 1:
-        os._exit(_FAILED)  # a process group whose other ranks have ended may hang at shutdown
+        # A process group whose other ranks have ended may hang at shutdown.
+        os._exit(_FAILED)
     sys.exit(_FAILED)
 
 
@@ -240,7 +260,7 @@ def check_subset(options: "FeedOptions", typed: Typed) -> None:
         return
     from wdsflow.filtering.deciding.ledger_subset import LedgerSubset
     from wdsflow.filtering.ledger.ledger_metadata import LedgerError, MissingScore
-    from wdsflow.training.feed.subset import subset_fixes
+    from wdsflow.training.feed.subset_advice import subset_fixes
     from wdsflow.validate.advice.training_flags import train_data
 
     try:

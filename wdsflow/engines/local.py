@@ -175,7 +175,8 @@ class Worker:
 
     def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
         self._function, self._inherit, self._folder = function, tuple(inherit), folder
-        import tempfile  # workers import this module, too
+        # Workers import this module, too.
+        import tempfile
 
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``close``
         self._mark = Mark(self._file.fileno())
@@ -250,7 +251,8 @@ class Worker:
 
 def serve(mark: int) -> None:
     """In the process: work on tasks until the line ends. ``mark``: a descriptor for ``Mark``."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
+    # The process that asked decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line()
     leave_pandas_out()
     note = Mark(mark)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wdsflow.memory.sizes import format_size
 from wdsflow.records.line import by_count
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.text.shell import escape
@@ -20,7 +20,7 @@ _NAMED = 3  # listed shards with the same failure
 
 
 @dataclass
-class RunReport(Report[ShardRecord]):
+class RunReport(OutputsReport[ShardRecord]):
     """All shards of a run, or of its slice."""
 
     out: Path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.records.line import Counts, OneFile, by_count
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.records.working_folder import remote_url
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.text.shell import escape
@@ -21,7 +21,8 @@ from .unusable import HARMLESS
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MOST_LINES = 10  # of tables, fields and shards
+# Of tables, fields and shards.
+_MOST_LINES = 10
 _TRAINED = frozenset(IMAGE_FIELDS)
 
 
@@ -54,7 +55,7 @@ class PackedShard(OneFile):
 
 
 @dataclass
-class PackReport(Report[PackedShard]):
+class PackReport(OutputsReport[PackedShard]):
     """The outcome of all rows.
 
     Attributes:

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from pyarrow import DataType
     from pyarrow.parquet import ParquetFile
 
-_FIRST = 1000  # rows that are searched for names of columns
-_BATCH = 8 << 20  # bytes of cells that are in memory at once
+# Rows that are searched for names of columns.
+_FIRST = 1000
+# Bytes of cells that are in memory at once.
+_BATCH = 8 << 20
 _MOST_ROWS = 1024
 # Tables of a folder of images, as ``datasets`` looks for them.
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")

@@ -29,7 +29,7 @@ L = TypeVar("L", bound=Line)
 
 
 @dataclass(kw_only=True)
-class Report(Generic[L]):
+class OutputsReport(Generic[L]):
     """The results of all outputs of a run.
 
     Attributes:
@@ -136,7 +136,7 @@ def run_outputs(
     work: Sequence[tuple[OutputRecord[F], Job]],
     write: Write[Job, F],
     made_from: MadeFrom[Job],
-    report: Report[Any],
+    report: OutputsReport[Any],
     *,
     jobs: int = 1,
     begin: Begin | None = None,
@@ -217,7 +217,7 @@ def write_shards(
     work: Sequence[Job],
     write: Write[Job, F],
     made_from: MadeFrom[Job],
-    report: Report[Any],
+    report: OutputsReport[Any],
     *,
     inputs: Iterable[Shard],
     restart: bool = False,

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from wdsflow.shards.tar.members import Member, key_of, split_name
 
-from .clean_names import tidy_names, unused_key
+from .clean_names import Tidy, tidy_names, unused_key
+from .first_sample import with_common_first
 from .same_key import Segment, merge_segments
 
 # links to links
@@ -92,8 +93,15 @@ def regroup(
         kept.append(_Kept(run, archive, name, target))
     if links:
         shard.fixed["links replaced by their targets"] = links
-    segments = _segments(kept, shard)
-    _form_samples(segments, contents, shard)
+    tidy = tidy_names([member.name for member in kept])
+    segments = _segments(kept, tidy, shard)
+    samples = _merged(segments, contents, shard)
+    if _is_first_left_out(kept, tidy):
+        first = samples[:1]
+        samples = with_common_first(samples)
+        if samples[:1] != first:
+            shard.fixed["samples put first, as all others have their fields"] = 1
+    _add_samples(samples, shard)
     return shard
 
 
@@ -141,9 +149,14 @@ def _resolve_links(members: Sequence[Member], target_of: Callable[[Member], str 
     return [follow(member) for member in members]
 
 
-def _segments(kept: Sequence[_Kept], shard: RegroupedShard) -> list[Segment]:
+def _is_first_left_out(kept: Sequence[_Kept], tidy: Tidy) -> bool:
+    """Return whether readers took members that are left out for the first sample of the shard."""
+    names = [name for member, name in zip(kept, tidy.names, strict=True) if member.run == 0]
+    return bool(names) and all(name is None for name in names)
+
+
+def _segments(kept: Sequence[_Kept], tidy: Tidy, shard: RegroupedShard) -> list[Segment]:
     """Cut the members into segments, each of which a reader could take for one sample."""
-    tidy = tidy_names([member.name for member in kept])
     shard.fixed += tidy.fixed
     segments: list[Segment] = []
     runs: dict[tuple[str, int | None, int], int] = {}
@@ -164,21 +177,26 @@ def _segments(kept: Sequence[_Kept], shard: RegroupedShard) -> list[Segment]:
     return segments
 
 
-def _form_samples(segments: Sequence[Segment], contents: Contents, shard: RegroupedShard) -> None:
-    """Join the segments of a sample, and give samples that only share their key one of their own."""
+def _merged(segments: Sequence[Segment], contents: Contents, shard: RegroupedShard) -> list[Segment]:
+    """Join the segments of a sample."""
     merged = merge_segments(segments, contents.digest, contents.decodes)
     if merged.duplicates:
         shard.dropped["duplicate"] = merged.duplicates
     separated = sum(sample.separated for sample in merged.samples)
     if separated:
         shard.fixed["samples whose members were separated"] = separated
+    return merged.samples
+
+
+def _add_samples(samples: Sequence[Segment], shard: RegroupedShard) -> None:
+    """Add samples to a shard, with keys of their own for those that only share their key."""
     # The first sample that readers get keeps the key.
     owners: dict[str, int] = {}
-    for sample in sorted(merged.samples, key=lambda sample: (not sample.is_read, not sample.trains)):
+    for sample in sorted(samples, key=lambda sample: (not sample.is_read, not sample.trains)):
         owners.setdefault(sample.key, sample.position)
     used = set(owners)
     numbers: Counter[str] = Counter()
-    for sample in merged.samples:
+    for sample in samples:
         key = sample.key
         if owners[key] != sample.position:
             key = unused_key(key, used, numbers)

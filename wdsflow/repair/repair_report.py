@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from wdsflow.records.line import Counts, NewShard, reason_lines
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
@@ -61,7 +61,7 @@ class ShardRepair(NewShard):
 
 
 @dataclass
-class RepairReport(Report[ShardRepair]):
+class RepairReport(OutputsReport[ShardRepair]):
     """The outcomes of all shards."""
 
     shards: list[ShardRepair] = field(default_factory=list)

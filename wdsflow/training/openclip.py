@@ -39,9 +39,10 @@ from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
 from wdsflow.training.columns import Columns
 from wdsflow.training.feed.loader import Loader
+from wdsflow.training.feed.nothing_usable import nothing_usable
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
 from wdsflow.training.feed.sample_catalog import Catalog
-from wdsflow.training.feed.sample_counts import count_samples, nothing_usable
+from wdsflow.training.feed.sample_counts import count_samples
 from wdsflow.training.feed.shard_lists import shard_list, weighted_list
 from wdsflow.training.feed.subset import Subset
 from wdsflow.training.feed_options import completed
@@ -60,7 +61,8 @@ _get_wds_dataset = upstream.get_wds_dataset
 _get_dataset_fn = upstream.get_dataset_fn
 _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
-_NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 for other batches
+# Arguments of version 4 for other batches.
+_NOT_OURS = ("variable_text", "genlip", "length_bucketing")
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -231,7 +233,8 @@ def _order(
             f"{sum(counts):,}",
         )
         source = MixedSource(tuple(zip(urls, counts, strict=True)))
-        last: Last = "even" if talks() else "exact"  # a gathered loss needs batches of equal size
+        # A gathered loss needs batches of equal size.
+        last: Last = "even" if talks() else "exact"
         return BalancedOrder(
             [source],
             place=here,

@@ -1,66 +1,38 @@
 """A feed for any training loop, from one or several sources. Imports torch."""
 
-import os
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
-from logging import WARNING
-from math import inf
-from typing import Any, Literal
+from typing import Any
 
 from wdsflow.shards.shard_names import IMAGES
-from wdsflow.text.secrets import redact
-from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .columns import Columns, UserMap, parse_fields
+from .columns import UserMap
 from .feed.loader import Loader
-from .feed.recipe import FeedRecipe, FeedSource
-from .feed.sample_counts import count_samples, nothing_usable
-from .feed.shard_lists import shard_list
-from .feed.subset import Subset
+from .feed.recipe import FeedRecipe
 from .feed_options import FeedError, FeedOptions, FeedStopped, whole
-from .orders.balanced import BalancedOrder, MixedSource
-from .pixels.image_work import as_rgb
+from .orders.balanced import BalancedOrder
 from .ranks import RankPlace, decoders_for, place, talks
-from .stalls.loss_tally import say
+from .sources import (
+    Fields,
+    OpenedSource,
+    Path,
+    Shards,
+    WeightedSource,
+    check_together,
+    field_names,
+    named_sources,
+    open_source,
+    report_length,
+)
 
-Fields = Sequence[str] | Mapping[str, str]
-Path = str | os.PathLike[str]
-Shards = Path | Sequence[Path]
-_SHUFFLE = 5000  # samples from which the next one is drawn, unless their number is given
-_LONG = 20  # times the samples of all sources, from which on an epoch is worth a warning
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
-
-    ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all have been given.
-    """
-
-    weight: float = 1.0
-    end: Literal["repeat", "stop"] = "repeat"
-    fields: Fields | None = None
-    map: UserMap | None = None
-    transform: Callable[[Any], Any] | None = None
-    tokenizer: Callable[[Any], Any] | None = None
-    ledger: Path | None = None
-    where: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.end not in ("repeat", "stop"):
-            raise FeedError(f'end is {self.end!r}; choose "repeat" or "stop"')
-        try:
-            object.__setattr__(self, "weight", float(self.weight))
-        except (TypeError, ValueError):
-            raise FeedError(f"a weight is {self.weight!r}; it must be a number above 0") from None
+# Samples from which the next one is drawn, unless their number is given.
+_SHUFFLE = 5000
 
 
 def feed(
-    shards: Shards | Mapping[str, float | Source],
+    shards: Shards | Mapping[str, float | WeightedSource],
     *,
     batch_size: int,
     fields: Fields = (IMAGES, "txt"),
@@ -91,7 +63,7 @@ def feed(
 
     Args:
         shards: a pattern such as "shards/{000..099}.tar" or "s3://bucket/*.tar", several, or for a mix a dict from
-            patterns to weights, or to ``Source``.
+            patterns to weights, or to ``WeightedSource``.
         batch_size: samples of a batch of one rank. The last two batches of an epoch may be smaller.
         fields: what a batch consists of. The first field of pictures ("jpg;png;webp", alternatives) is the image, the first
             of texts ("txt", "json:caption", "txt|json:alt") the caption. Others are "__key__", "__url__", and members:
@@ -127,7 +99,8 @@ def feed(
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
-    given = dict(locals())  # a copy: debuggers add to it
+    # A copy: debuggers add to it.
+    given = dict(locals())
     try:
         batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed)
         buffer = _shuffle_buffer(shuffle)
@@ -137,13 +110,13 @@ def feed(
         raise FeedError(str(error)) from None
     if drop_last not in (True, False):
         raise FeedError(f"drop_last is {drop_last!r}; it must be True or False")
-    usual = Source(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
-    options = replace(_checked(FeedOptions() if options is None else options), fields=_named(fields))
+    usual = WeightedSource(fields=fields, map=map, transform=transform, tokenizer=tokenizer, ledger=ledger, where=where)
+    options = replace(_checked(FeedOptions() if options is None else options), fields=field_names(fields))
     try:
-        opened = [_open(data, source, here, options) for data, source in _sources(shards, usual)]
-        _check_together(opened)
+        opened = [open_source(data, source, here, options) for data, source in named_sources(shards, usual)]
+        check_together(opened)
         order = BalancedOrder(
-            [each.mixed for each in opened],
+            [source.mixed for source in opened],
             place=here,
             batch_size=batch_size,
             seed=seed,
@@ -158,7 +131,7 @@ def feed(
                 f"drop_last=True leaves no batch: an epoch of {how_many(order.length, 'sample')} is less than "
                 f"batch_size={batch_size} for {how_many(here.world_size, 'rank')}; use smaller batches, or drop_last=False"
             )
-        _report_length(order, opened, given=epoch_samples is not None)
+        report_length(order, opened, given=epoch_samples is not None)
         made = _loader(order, opened, options, shuffle=buffer, found=rank is None)
         made.again = partial(feed, **given | here._asdict())
         return made
@@ -190,22 +163,12 @@ def _place(rank: int | None, world_size: int | None) -> RankPlace:
     return given
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A source whose samples have been counted."""
-
-    data: str  # as the user named it
-    mixed: MixedSource
-    source: FeedSource
-    identity: dict[str, object]
-
-
 def _loader(
-    order: BalancedOrder, opened: Sequence[_Opened], options: FeedOptions, *, shuffle: int, found: bool
+    order: BalancedOrder, opened: Sequence[OpenedSource], options: FeedOptions, *, shuffle: int, found: bool
 ) -> Loader:
     recipe = FeedRecipe(
         order=order,
-        sources=tuple(each.source for each in opened),
+        sources=tuple(source.source for source in opened),
         batch_size=min(order.batch_size, -(-order.length // order.place.world_size)),
         options=options,
         place=order.place,
@@ -213,7 +176,7 @@ def _loader(
         trains=True,
         shuffle=order.shuffle(shuffle),
         processes=decoders_for(options.decoders),
-        data="::".join(each.data for each in opened),
+        data="::".join(source.data for source in opened),
         found=found,
     )
     identity: dict[str, object] = {
@@ -227,23 +190,6 @@ def _loader(
     return Loader(recipe, 0, identity | {f"source {number}": each.identity for number, each in enumerate(opened)})
 
 
-def _sources(shards: Shards | Mapping[str, float | Source], usual: Source) -> list[tuple[Shards, Source]]:
-    """Return the sources with their shards; what one leaves open is as usual."""
-    if not isinstance(shards, Mapping):
-        return [(shards, usual)]
-    if not shards:
-        raise FeedError("shards is empty: name at least one pattern")
-    found: list[tuple[Shards, Source]] = []
-    for pattern, value in shards.items():
-        own = value if isinstance(value, Source) else Source(weight=value)
-        names = ("map", "transform", "tokenizer", "ledger", "where")
-        open_ones = {name: getattr(usual, name) for name in names if getattr(own, name) is None}
-        if own.fields is not None:
-            open_ones.pop("map", None)  # its own fields are not made by the map of the others
-        found.append((pattern, replace(own, **{"fields": own.fields or usual.fields, **open_ones})))
-    return found
-
-
 def _checked(options: FeedOptions) -> FeedOptions:
     plain = FeedOptions()
     if not isinstance(options, FeedOptions):
@@ -252,100 +198,3 @@ def _checked(options: FeedOptions) -> FeedOptions:
         if getattr(options, name) != getattr(plain, name):
             raise FeedError(f"options has {name}={getattr(options, name)!r}; wdsflow.feed takes {instead}= for that")
     return options
-
-
-def _named(fields: Fields | None) -> tuple[str, ...]:
-    """Return the fields alone, in their order. Raises FeedError."""
-    given: object = (
-        fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
-    )
-    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
-        raise FeedError(f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")')
-    return tuple(given)
-
-
-def _open(shards: Shards, source: Source, here: RankPlace, options: FeedOptions) -> _Opened:
-    """Count the usable samples of a source, and describe how they are made."""
-    fields = source.fields or ()
-    for name in ("map", "transform", "tokenizer"):
-        if (code := getattr(source, name)) is not None and not callable(code):
-            raise FeedError(f"{name} is {code!r}; it must be a function, or None")
-    if not isinstance(source.where, str | None):
-        raise FeedError(f'where is {source.where!r}; it must be a predicate such as "clip_similarity > 0.28"')
-    ledger = None if source.ledger is None else os.fspath(source.ledger)
-    own = replace(options, ledger=ledger, where=source.where, fields=_named(fields))
-    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
-    made = FeedSource.of(columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels)
-    catalog = made.catalog
-    named = [shards] if isinstance(shards, str | os.PathLike) else shards
-    try:
-        patterns = [os.fspath(each) for each in named]
-    except TypeError:
-        raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
-    if not any(patterns):
-        raise FeedError("shards is empty: name at least one pattern")
-    urls, data = shard_list(patterns, own), redact("::".join(patterns))
-    subset = None
-    if ledger is not None:
-        subset = Subset(urls, None, here, own, data)
-        urls, catalog.view = subset.urls, subset.view
-    counts = count_samples(catalog, urls, here, own)
-    if not sum(counts):
-        raise nothing_usable(catalog, urls, here, own)
-    digest = blake2b(digest_size=8)
-    for url, count in zip(urls, counts, strict=True):
-        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
-    identity: dict[str, object] = {
-        "shards": len(urls),
-        "samples": sum(counts),
-        "names and counts": digest.hexdigest(),
-        "weight": float(source.weight),
-        "end": source.end,
-        "fields": "map" if source.map else list(own.fields),
-        "where": source.where,
-        "kept samples": subset.digest if subset else None,
-    }
-    mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
-    return _Opened(data, mixed, made, identity)
-
-
-def _check_together(opened: Sequence[_Opened]) -> None:
-    """Raise FeedError if sources make no mix; warn of shards in several of them."""
-    weights = [each.mixed.weight for each in opened]
-    if not sum(weights) < inf or min(weights) <= 0:
-        raise FeedError(f"weights are {', '.join(map(str, weights))}; each must be above 0")
-
-    def layout(one: Columns) -> tuple[object, ...]:
-        return one.map is not None, one.names, [min(number, 0) for number in one.order]
-
-    if any(layout(each.source.columns) != layout(opened[0].source.columns) for each in opened):
-        raise FeedError(
-            "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
-            "at the same places, or a map that returns the same"
-        )
-    _report_overlap(opened)
-
-
-def _report_length(order: BalancedOrder, opened: Sequence[_Opened], *, given: bool) -> None:
-    """Warn of an epoch that a source of small weight makes long, because it is given in full."""
-    every = sum(each.mixed.samples for each in opened)
-    if not given and order.length > _LONG * every:
-        ending = [each for each in opened if each.mixed.ends]  # the first of them ends the epoch
-        last = (min if ending else max)(ending or opened, key=lambda each: each.mixed.samples / each.mixed.weight)
-        until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
-        long = f"an epoch has {order.length:,} samples, of {every:,}: {until}"
-        say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={every}")
-
-
-def _report_overlap(opened: Iterable[_Opened]) -> None:
-    """Warn of shards that are in several sources: their samples are given more often than the weights say."""
-    used: defaultdict[str, set[str]] = defaultdict(set)
-    for each in opened:
-        for url, _ in each.mixed.shards:
-            path = url.path
-            used[os.path.realpath(path) if path else url].add(each.data)
-    twice = {shard: sources for shard, sources in used.items() if len(sources) > 1}
-    if twice:
-        shard, sources = next(iter(twice.items()))
-        of = " and ".join(escape(each, 100) for each in sorted(sources))
-        say(WARNING, f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}")

@@ -190,6 +190,8 @@ class Program:
         self.gathered_calls = tuple(call for call in self.dataset_calls if call not in self.ranks)
         # For these scores, the other scores are ordinary terms.
         self.kept_calls = frozenset(call for call in late if getattr(self.scores[call], "among", "") == "kept")
+        self.compared_among_all = [call for call in self.dataset_calls if call not in self.kept_calls]
+        self.compared_among_kept = [call for call in self.dataset_calls if call in self.kept_calls]
         self.model_calls = frozenset(call for call, score in self.scores.items() if isinstance(score, ModelScore))
         later = late | self.model_calls
         self._ways = {call: in_plain(score, way_of(score)) for call, score in self.scores.items() if call not in later}

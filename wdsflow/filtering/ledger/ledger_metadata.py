@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
+from wdsflow.table_files.parquet_file import metadata_of
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
@@ -99,15 +100,11 @@ def unreadable_predicate(folder: Path, error: "ExpressionError") -> LedgerError:
 
 def read_about(path: Path) -> About:
     """Return the metadata of a ledger. Raises LedgerError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        about: About = json.loads(metadata[b"wdsflow"])
+        about: About = json.loads(metadata_of(path)["wdsflow"])
     except FileNotFoundError:
         raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
         raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): measure again")

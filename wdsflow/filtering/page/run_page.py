@@ -19,7 +19,7 @@ from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
 from wdsflow.pages import render
 from wdsflow.pages.shown_samples import SampleView, samples_at, view
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path
@@ -46,7 +46,7 @@ SEED = 0
 
 
 @dataclass
-class RunFacts(Report[ShardRecord]):
+class RunFacts(OutputsReport[ShardRecord]):
     """A run, as its folder describes it."""
 
     folder: Path

@@ -11,7 +11,7 @@ from pathlib import Path
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.compare_samples import add_resolved
+from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
@@ -207,7 +207,7 @@ class _Job:
                 if row is None or sample is None or not same_sample(row, sample):
                     raise OtherShard(path, self.record.url)
         if task.compares:
-            add_resolved(program, table, task.layout, task.name)
+            add_compared(program, table, task.layout, task.name)
         for row in table.rows:
             if row.number in task.aside:
                 row.trouble = KILLED
@@ -289,7 +289,7 @@ class _Job:
         record.left_out = dict(sorted(samples.left_out.items()))
         record.damage += samples.damage
         if task.compares:
-            add_resolved(program, table, task.layout, task.name)
+            add_compared(program, table, task.layout, task.name)
         return table
 
     def _modelled(

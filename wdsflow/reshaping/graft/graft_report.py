@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from wdsflow.records.line import Counts, NewShard, reason_lines
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.records.unfinished import uncounted_text
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
@@ -58,7 +58,7 @@ class ShardGraft(NewShard):
 
 
 @dataclass
-class GraftReport(Report[ShardGraft]):
+class GraftReport(OutputsReport[ShardGraft]):
     """The outcomes of all shards, and of the rows of the table."""
 
     matches: Matches

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wdsflow.records.line import Counts, OneFile, reason_lines
-from wdsflow.records.report import Report
+from wdsflow.records.report import OutputsReport
 from wdsflow.shards.samples.tar_samples import is_harmless
 from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
@@ -112,7 +112,7 @@ class PartReport:
 
 
 @dataclass
-class ReshardReport(Report[OutputReport]):
+class ReshardReport(OutputsReport[OutputReport]):
     """The outcomes of all samples."""
 
     inputs: list[InputReport]

@@ -160,7 +160,9 @@ class EpochRun:
                     # After a chunk was sent there may be work for others: drawing it goes before waiting.
                     self.decoders.wait(0 if sent else _ANSWER)
                 # Also without results: lost samples may need others, which are drawn next.
-                self._give_ready(planner)
+                given = self._give_ready(planner)
+                if not (pending or given or planner.finished):
+                    raise RuntimeError("the order of this epoch names no next sample, and the epoch has not ended")
                 while pending and pending[0].done and not planner.finished:
                     planner.take(pending.popleft().results())
                     self._give_ready(planner)
@@ -177,13 +179,17 @@ class EpochRun:
         pending.append(chunk)
         return True
 
-    def _give_ready(self, planner: Planner) -> None:
+    def _give_ready(self, planner: Planner) -> int:
+        """Assemble the batches that are complete, and deliver them; return how many there were."""
+        given = 0
         while (planned := planner.next_batch()) is not None:
             samples = len(planned.samples)
             batch = self._assemble(planned.samples)
             # Frees their shared memory.
             planned.samples.clear()
             self._put(Ready(batch, planned.number, samples, planned.after))
+            given += 1
+        return given
 
     def _look(self) -> None:
         if self.stopped:

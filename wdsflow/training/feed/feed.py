@@ -22,7 +22,7 @@ from wdsflow.training.workers.threads import DecodingThreads
 
 from .assembler import Assembler
 from .epoch_run import EpochRun
-from .memory_shares import Shares, TooLittleMemory, shares
+from .memory_shares import Shares, TooLittleFeedMemory, shares
 from .planner import Planner
 from .recipe import FeedRecipe
 from .stream import Stream
@@ -193,7 +193,7 @@ class Feed:
                 chunk=self._chunk,
                 streams=self.recipe.order.streams,
             )
-        except TooLittleMemory as error:
+        except TooLittleFeedMemory as error:
             more = command(options, memory=f"{-(-error.least // _MEBIBYTE)}MiB")
             fixes = f"  more memory: {more}\n  smaller batches: {argument(options, 'batch_size')}"
             raise ValueError(f"{error}\nTo fix it:\n{fixes}") from None

@@ -6,7 +6,6 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from wdsflow.training.orders.order import EpochPosition
 from wdsflow.training.ranks import cores_for_rank
 from wdsflow.training.stalls.loss_tally import say
 from wdsflow.training.stalls.progress import Progress
-from wdsflow.training.stalls.stall import StallError, WorkerFacts, rank_name, stall_message
+from wdsflow.training.stalls.stall import StallError, rank_name
 from wdsflow.training.stalls.watchdog import Watchdog
 from wdsflow.training.workers.decoder_process import kill_decoders
 
@@ -28,7 +27,9 @@ from .feed import Feed
 from .headspace import Headspace, measured
 from .losses import StarvedError
 from .recipe import FeedRecipe
-from .state import VERSION, OtherSubset, check_state, resume_fixes
+from .resume_fixes import resume_fixes
+from .stall_error import stall_error
+from .state import VERSION, OtherSubset, check_state
 
 
 class Loader(torch.utils.data.IterableDataset[Any]):
@@ -46,12 +47,15 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def __init__(self, recipe: FeedRecipe, epoch: int, identity: Mapping[str, object]) -> None:
         order = recipe.order
-        self.num_batches, self.num_samples = order.num_batches, order.num_samples
-        self.batch_size = recipe.order.batch_size
+        self.num_batches = order.num_batches
+        self.num_samples = order.num_samples
+        self.batch_size = order.batch_size
         self.waited = 0.0
-        self._recipe, self._identity = recipe, dict(identity)
+        self._recipe = recipe
+        self._identity = dict(identity)
         self._epochs = EpochCounter(epoch, advances=recipe.trains)
-        self._running = epoch  # epoch of the current iteration
+        # The epoch of the current iteration.
+        self._running = epoch
         self._feed = Feed(recipe)
         self.tally = self._feed.tally
         self._watchdog = Watchdog(recipe.options.stall_after, kill_decoders)
@@ -62,10 +66,12 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         for abandon in (self._watchdog.abandon, self._feed.abandon):
             weakref.finalize(self, abandon).atexit = False
         self.headroom: Headspace | None = None
-        self.again: Callable[[], Loader] | None = None  # makes this feed in another process
+        # Makes this feed in another process.
+        self.again: Callable[[], Loader] | None = None
         self._before = self.tally
         self._run: EpochRun | None = None
-        self._last_given = False  # the last batch of the current pass
+        # Whether the last batch of the current pass has been given.
+        self._last_given = False
         self._base_seed: int | None = None
         self._resumed: dict[str, Any] | None = None
         self._state: dict[str, Any] | None = None
@@ -95,7 +101,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         recipe, order, state = self._recipe, self._recipe.order, self.state_dict()
         whole_step = self.batch_size * recipe.place.world_size
         shuffle = self._identity["shuffle"]
-        if not isinstance(shuffle, int):  # the buffers of OpenCLIP's loader
+        # Otherwise the buffers of OpenCLIP's loader.
+        if not isinstance(shuffle, int):
             shuffle = recipe.shuffle.samples if recipe.shuffle else 0
         facts: dict[str, object] = {
             "samples": order.num_samples,
@@ -128,7 +135,8 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self.again, (), (self._recipe.found, self.state_dict())
 
     def __setstate__(self, state: tuple[bool, Mapping[str, Any]]) -> None:
-        found, position = state  # ``again`` names the rank: it must still be that of the process that iterates
+        # ``again`` names the rank: it must still be that of the process that iterates.
+        found, position = state
         self._recipe = replace(self._recipe, found=found)
         self.load_state_dict(position)
 
@@ -204,8 +212,10 @@ class Loader(torch.utils.data.IterableDataset[Any]):
             self._run.close()
         epoch = self._running = self._epochs.begin()
         self._last_given = False
-        self._before = self.tally.copy()  # the feed reads and loses samples before the first batch is requested
-        if self._base_seed is None:  # drawn as a DataLoader draws it: workers' seeds derive from it
+        # The feed reads and loses samples before the first batch is requested.
+        self._before = self.tally.copy()
+        # Drawn as a DataLoader draws it: workers' seeds derive from it.
+        if self._base_seed is None:
             self._base_seed = int(torch.empty((), dtype=torch.int64).random_().item())
         self._recipe.order.base_seed = self._base_seed
         begin, state = EpochPosition(), self._resumed
@@ -219,7 +229,7 @@ class Loader(torch.utils.data.IterableDataset[Any]):
         return self._run, epoch
 
     def _batches(self, run: EpochRun, epoch: int) -> Generator[Any, None, None]:
-        # set_epoch or load_state_dict after iter(), as in a hook of Lightning
+        # set_epoch or load_state_dict was called after iter(), as in a hook of Lightning.
         if run is self._run and (self._epochs.asked or run.stopped):
             run, epoch = self._begin()
         self._watchdog.start()
@@ -232,9 +242,11 @@ class Loader(torch.utils.data.IterableDataset[Any]):
                 self._progress.step(ready.samples, ready.number + 1, self.tally, self.waited)
                 self._last_given = ready.number + 1 == self.num_batches
                 if self._epochs.give(last=self._last_given):
-                    self._resumed = None  # resume only once
+                    # Resume only once.
+                    self._resumed = None
                 batch = ready.batch
-                del ready  # only training references the batch now
+                # Only training references the batch now.
+                del ready
                 yield batch
                 del batch
             self._last_given = True
@@ -285,48 +297,13 @@ class Loader(torch.utils.data.IterableDataset[Any]):
 
     def _look(self, waited: float) -> None:
         if self._run is not None and self._run.planner is None:
-            self._watchdog.again()  # still skipping the samples that were yielded before the state was saved
+            # It is still skipping the samples that were yielded before the state was saved.
+            self._watchdog.again()
         self._watchdog.check()
         self._progress.wait(waited, self.tally, self.waited)
 
     def _stall(self, run: EpochRun, *, waited: float | None = None, starved: StarvedError | None = None) -> StallError:
-        place = self._recipe.place
-        facts = self._facts_of_stream(run, starved)
-        message = stall_message(
-            tally=self.tally.copy(),
-            worker=facts,
-            waited=waited,
-            lost_in_a_row=starved.in_a_row if starved is not None else None,
-            rank=place.rank,
-            world_size=place.world_size,
-            options=self._recipe.options,
-            busy=[] if waited is None else run.decoders.busy(waited / 2),
-            reading=[each for source in self._recipe.sources for each in source.catalog.reading(waited / 2)]
-            if waited is not None
-            else [],
-            data=self._recipe.data,
-        )
-        return StallError(message)
-
-    def _facts_of_stream(self, run: EpochRun, starved: StarvedError | None) -> WorkerFacts | None:
-        """Return the shards of the stream that has too few samples, or that the next batch comes from; None if several."""
-        if starved is not None:
-            stream, usable = starved.stream, starved.usable
-        else:
-            stream, usable = None if run.planner is None else run.planner.awaited, 0
-        if stream is None:
-            return None
-        order = self._recipe.order
-        shards = list(dict.fromkeys(islice(order.shards_of(self._running, stream), order.shards)))
-        return WorkerFacts(
-            number=stream.number,
-            shards=order.shards if order.endless else len(shards),
-            shard=shards[0] if shards else "",
-            usable=usable,
-            batch_size=self.batch_size,
-            passes=int(starved is not None and starved.in_a_row is None),
-            workers=order.streams,
-        )
+        return stall_error(self._recipe, run, self._running, self.tally.copy(), waited=waited, starved=starved)
 
     def _position(self, epoch: int, after: EpochPosition) -> dict[str, Any]:
         order = self._recipe.order

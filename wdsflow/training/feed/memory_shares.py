@@ -15,7 +15,7 @@ _CHUNKS = 16
 _LEAST_RAW = 1 << 20
 
 
-class TooLittleMemory(ValueError):
+class TooLittleFeedMemory(ValueError):
     """Three batches and one image do not fit; ``least`` bytes are needed."""
 
     def __init__(self, message: str, least: int) -> None:
@@ -44,7 +44,7 @@ def shares(
 
     ``batch``: samples of a batch. ``sample``: bytes of one in a batch. ``made``: bytes of one that waits for its batch.
     The share of shuffling does not depend on ``decoders``, because the order of samples depends on it. Raises
-    TooLittleMemory.
+    TooLittleFeedMemory.
     """
     batches = _BATCHES * batch * sample
     wanted = max(2 * decoders * chunk, min(batch, _CHUNKS * decoders * chunk))
@@ -59,7 +59,7 @@ def shares(
         free = max(0, memory - fixed)
     if memory < least:
         what = f"memory of {memory:,} bytes is too little: {_BATCHES} batches of {batch:,} samples take {batches:,}"
-        raise TooLittleMemory(f"{what}, and all in all {least:,} are needed", least)
+        raise TooLittleFeedMemory(f"{what}, and all in all {least:,} are needed", least)
     shuffle, raw = free // 4, free // 4
     left = memory - least
     at_least = decoders * chunk

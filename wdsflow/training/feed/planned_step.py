@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from wdsflow.training.orders.order import Step, StreamPosition
+from wdsflow.training.orders.order import OrderStep, StreamPosition
 from wdsflow.training.sample_tasks import Task
 
 from .stream import Stream
@@ -11,7 +11,7 @@ from .stream import Stream
 class PlannedStep:
     """A step, with its samples as they come."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: OrderStep) -> None:
         self.step = step
         self.size = step.size
         self.runs = [PlannedRun(run.samples) for run in step.runs]

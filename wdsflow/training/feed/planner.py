@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from wdsflow.training.orders.order import EpochPosition, Order, Run, Step, StreamPosition
+from wdsflow.training.orders.order import EpochPosition, Order, OrderStep, Run, StreamPosition
 from wdsflow.training.sample_tasks import StreamKey, Task
 from wdsflow.training.stalls.loss_tally import LEFT_OVER, REPEATED, FeedLoss, LossTally
 
@@ -198,7 +198,7 @@ class Planner:
             self._planned_samples += planned.size
             self._to_draw.extend(zip(step.runs, planned.runs, strict=True))
 
-    def _next_step(self) -> Step | None:
+    def _next_step(self) -> OrderStep | None:
         """Return the next step, unless the streams that the epoch needs have ended."""
         if self._order.keeps_places:
             return next(self._steps, None)

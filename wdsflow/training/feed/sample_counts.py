@@ -1,33 +1,33 @@
-"""How many samples each shard has, and the error if none has any."""
+"""How many usable samples each shard has, counted by all ranks together."""
 
 import logging
 import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.source.streams import end_commands
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
-from wdsflow.training.feed_options import FeedOptions, ShardsError
+from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.ranks import RankPlace, shared_out
-from wdsflow.training.sample_tasks import Reading
 from wdsflow.training.stalls.field_fixes import argument
-from wdsflow.training.stalls.loss_tally import MISSING, FeedLoss, LossTally, say
+from wdsflow.training.stalls.loss_tally import MISSING, LossTally, say
 from wdsflow.training.stalls.stall import StallError, stall_message
 
 from .sample_catalog import Catalog
+from .watched_threads import Hanging, run_watched
 
-T = TypeVar("T")
-
-_LOOK = 0.2  # seconds between two checks of a count
-_COUNTERS = 16  # shards on servers that are counted at a time
+# Shards on servers that are counted at a time.
+_COUNTERS = 16
 _COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
-_LOOKED_AT = 100  # samples without an image or a caption whose fields are reported
+
+
+class Count(NamedTuple):
+    """The samples of a shard; ``listed``: the number is from ``sizes.json``, and the shard has not been read."""
+
+    samples: int
+    listed: bool
 
 
 def count_samples(
@@ -39,99 +39,97 @@ def count_samples(
     look: the counts do not depend on the number of ranks. With ``exact`` the catalog then compares each shard with it
     when it is read, and raises FeedError if it is wrong. Raises StallError if a shard yields nothing for ``options.stall_after`` seconds.
     """
-    heads: dict[str, int] = {}  # the first shard of each folder on a server
-    if catalog.view is None:
-        for number, url in enumerate(urls):
-            if url.kind == "url" and "?" not in url:
-                heads.setdefault(url.rpartition("/")[0], number)
-
-    def count(numbers: Iterable[int]) -> dict[int, tuple[int, bool]]:
-        found: dict[int, tuple[int, bool]] = {}
-        folders: dict[str, list[int]] = {}
-        for number in (own := dict.fromkeys(numbers)):
-            folder = urls[number].rpartition("/")[0]
-            if folder in heads and number != heads[folder]:
-                folders.setdefault(folder, []).append(number)
-
-        def look_up(folder: str) -> None:
-            first = urls[heads[folder]]
-            if not (sizes := catalog.sizes(first)):
-                return
-            counted = catalog.count(first)
-            if heads[folder] in own:
-                found[heads[folder]] = counted, False
-            if sizes.get(os.path.basename(first)) == counted:
-                names = ((number, os.path.basename(urls[number])) for number in folders[folder])
-                found.update((number, (sizes[name], True)) for number, name in names if name in sizes)
-
-        def count_one(number: int) -> None:
-            found[number] = catalog.count(urls[number]), False
-
-        abreast = _COUNTERS if heads else 1
-        _watched(look_up, list(folders), abreast, catalog, place, options)
-        _watched(count_one, [number for number in own if number not in found], abreast, catalog, place, options)
-        none = [urls[number] for number in own if not found[number][0]]
-        lost = [damage for url in none for damage in catalog.damage(url)]
-        lost = [each for each in lost if each.what != MISSING or each.shard.path is None]  # else known by then
-        if lost:
-            shard, why = escape(lost[0].shard, 200), escape(lost[0].detail, 200)
-            say(logging.WARNING, f"feed: {how_many(len(lost), 'shard')} left out, first: {shard}: {why}")
-        return found
-
-    counts = shared_out(len(urls), place, count)
+    counts = shared_out(len(urls), place, partial(_count_some, catalog, urls, place, options))
     if exact:
-        catalog.expected = {url: number for url, (number, listed) in zip(urls, counts, strict=True) if listed}
-    return [number for number, _ in counts]
+        catalog.expected = {url: count.samples for url, count in zip(urls, counts, strict=True) if count.listed}
+    return [count.samples for count in counts]
 
 
-def _watched(
-    do: Callable[[T], None], jobs: Sequence[T], abreast: int, catalog: Catalog, place: RankPlace, options: FeedOptions
-) -> None:
-    """Do the jobs in daemon threads, which are abandoned if storage hangs. Raises StallError then."""
-    left = iter(jobs)  # next() is atomic
-
-    def run(done: Future[None]) -> None:
-        try:
-            for job in left:
-                do(job)
-            done.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - raised by result()
-            deque(left, maxlen=0)  # the others end, too
-            done.set_exception(error)
-
-    ends: list[Future[None]] = [Future() for _ in jobs[:abreast]]
-    threads = [threading.Thread(target=run, args=(end,), name="wdsflow-count", daemon=True) for end in ends]
-    for thread in threads:
-        thread.start()
-    while (state := wait(ends, timeout=_LOOK, return_when=FIRST_EXCEPTION)).not_done:
-        for end in state.done:
-            end.result()
-        if hanging := catalog.reading(options.stall_after):
-            deque(left, maxlen=0)
-            for thread in threads:
-                end_commands(thread)
-            what = f"{_COUNTING}{argument(options, 'train_num_samples')}"
-            raise StallError(_message(LossTally(), what, place, options, hanging))
-    for end in ends:
-        end.result()
+def _count_some(
+    catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions, numbers: Iterable[int]
+) -> dict[int, Count]:
+    """Count the shards of this rank."""
+    counting = _Counting(catalog, urls, list(dict.fromkeys(numbers)))
+    try:
+        counting.run(options.stall_after)
+    except Hanging as error:
+        message = stall_message(
+            tally=LossTally(),
+            reading=error.reading,
+            rank=place.rank,
+            world_size=place.world_size,
+            options=options,
+            what=f"{_COUNTING}{argument(options, 'train_num_samples')}",
+        )
+        raise StallError(message) from None
+    counting.warn_of_damage()
+    return counting.counts
 
 
-def nothing_usable(catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions) -> ShardsError:
-    """Return the error for shards without a usable sample; it lists other fields that may hold what is asked for."""
-    tally = LossTally()
-    catalog.hurt = tally.hurt
-    for item in islice((item for url in urls for item in catalog.outline(url)), _LOOKED_AT):
-        if isinstance(item, FeedLoss):
-            tally.lose(item)
-            tally.lacking(tuple(item.detail.split(", ")))
-    what = f"none of the samples in {how_many(len(urls), 'shard')} has {' and '.join(catalog.asked())}"
-    if tally.fields and catalog.asked()[-1] not in ("an image", "a caption"):
-        what += f"; the first has {', '.join(next(iter(tally.fields)))}"
-    return ShardsError(_message(tally, what, place, options))
+class _Counting:
+    """Counts the shards ``own``, which are numbers of ``urls``."""
+
+    def __init__(self, catalog: Catalog, urls: Sequence[Shard], own: Sequence[int]) -> None:
+        self.counts: dict[int, Count] = {}
+        self._catalog, self._urls, self._own = catalog, urls, own
+        # The part of a shard that a ledger keeps has other numbers than sizes.json.
+        self._first = {} if catalog.view is not None else _first_of_folders(urls)
+        # Shards of this rank that sizes.json may know, by folder. The first of each folder is always read.
+        self._others: dict[str, list[int]] = {}
+        for number in own:
+            folder = _folder(urls[number])
+            if folder in self._first and number != self._first[folder]:
+                self._others.setdefault(folder, []).append(number)
+
+    def run(self, patience: float) -> None:
+        """Count all of them. Raises Hanging if a shard yields nothing for ``patience`` seconds."""
+        threads = _COUNTERS if self._first else 1
+        run_watched(self._use_sizes, list(self._others), threads, self._catalog, patience)
+        unread = [number for number in self._own if number not in self.counts]
+        run_watched(self._read, unread, threads, self._catalog, patience)
+
+    def warn_of_damage(self) -> None:
+        """Log how many shards have no sample because they cannot be read, and why the first cannot."""
+        damage = []
+        for number in self._own:
+            if not self.counts[number].samples:
+                damage += self._catalog.damage(self._urls[number])
+        # A missing file has been reported when its pattern was expanded.
+        damage = [one for one in damage if one.what != MISSING or one.shard.path is None]
+        if damage:
+            shard, why = escape(damage[0].shard, 200), escape(damage[0].detail, 200)
+            say(logging.WARNING, f"feed: {how_many(len(damage), 'shard')} left out, first: {shard}: {why}")
+
+    def _use_sizes(self, folder: str) -> None:
+        """Take the numbers of a folder from its ``sizes.json``, if that is right about the first shard."""
+        number = self._first[folder]
+        first = self._urls[number]
+        sizes = self._catalog.sizes(first)
+        if not sizes:
+            return
+        counted = self._catalog.count(first)
+        if number in self._own:
+            self.counts[number] = Count(counted, listed=False)
+        if sizes.get(os.path.basename(first)) != counted:
+            return
+        for other in self._others[folder]:
+            name = os.path.basename(self._urls[other])
+            if name in sizes:
+                self.counts[other] = Count(sizes[name], listed=True)
+
+    def _read(self, number: int) -> None:
+        self.counts[number] = Count(self._catalog.count(self._urls[number]), listed=False)
 
 
-def _message(
-    tally: LossTally, what: str, place: RankPlace, options: FeedOptions, reading: Sequence[Reading] = ()
-) -> str:
-    rank, world_size = place
-    return stall_message(tally=tally, reading=reading, rank=rank, world_size=world_size, options=options, what=what)
+def _first_of_folders(urls: Sequence[Shard]) -> dict[str, int]:
+    """Return the number of the first shard of each folder on a server."""
+    first: dict[str, int] = {}
+    for number, url in enumerate(urls):
+        # A signature in the url is of this file alone.
+        if url.kind == "url" and "?" not in url:
+            first.setdefault(_folder(url), number)
+    return first
+
+
+def _folder(url: Shard) -> str:
+    return url.rpartition("/")[0]

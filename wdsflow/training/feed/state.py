@@ -1,37 +1,26 @@
-"""The state of a feed: its form, and whether it fits a feed."""
+"""The state of a feed, and whether it fits a feed.
+
+A state is the position of a feed in an epoch, as JSON values:
+
+* ``version`` of this form, ``epoch``, and ``identity``: what determines the order of the feed, from its settings and its shards.
+* Of a balanced schedule ``samples``, given so far by all ranks, and ``lane_bytes``: the same on all ranks.
+* Of other schedules ``batch``, and ``lanes``, the round and the position of each stream, which is empty at the beginning of an
+  epoch; ``base_seed``, ``shuffle_bytes`` and ``largest``: on what the samples of a batch depend besides.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any, TypedDict
+from typing import Any
 
 from wdsflow.text.shell import escape
 from wdsflow.text.words import listed
-from wdsflow.training.feed_options import FeedOptions
-from wdsflow.training.stalls.field_fixes import command
-from wdsflow.validate.advice.training_flags import with_flags
 
 VERSION = 1
-_MOST, _WIDE = 3, 60  # differences that are shown; characters of a value
-
-
-class State(TypedDict, total=False):
-    """The position of a feed in an epoch, as JSON.
-
-    A balanced schedule has ``samples`` and ``lane_bytes``, the same on all ranks; others have the
-    rest: ``lanes`` is empty at the beginning of an epoch.
-    """
-
-    version: int
-    epoch: int
-    identity: dict[str, object]
-    samples: int
-    lane_bytes: int
-    batch: int
-    lanes: list[list[int]]
-    base_seed: int | None
-    shuffle_bytes: int
-    largest: int
+# Those of its parts that are shown where something else was given.
+_SHOWN = ("version", "epoch", "samples", "lane_bytes", "batch", "lanes", "base_seed", "shuffle_bytes", "largest")
+# Differences that are shown.
+_MOST = 3
+# Characters of a value that are shown.
+_WIDE = 60
 
 
 class OtherSubset(ValueError):
@@ -53,40 +42,62 @@ class OtherSubset(ValueError):
 def check_state(state: object, identity: Mapping[str, Any], advice: str = "") -> None:
     """Raise ValueError if a value is no state, or is of another feed; OtherSubset if that read other samples.
 
-    ``advice``: what follows the differences.
+    Args:
+        state: what was given as a state.
+        identity: of the feed that is to continue.
+        advice: what follows the differences.
     """
-    if not (isinstance(state, Mapping) and isinstance(state.get("identity"), Mapping) and _whole(state.get("version"))):
+    if not isinstance(state, Mapping):
+        raise _no_state(state)
+    other = state.get("identity")
+    if not isinstance(other, Mapping) or not _whole(state.get("version")):
         raise _no_state(state)
     if state["version"] != VERSION:
         raise ValueError(f"the state has version {state['version']}; this wdsflow reads version {VERSION}{advice}")
-    own, other = dict(identity), dict(state["identity"])
-    differing = [name for name in own if own[name] != other.get(name)]
-    if differing:
-        text = f"the state is of another feed: {_shown(list(_differences(other, own)), '; ')}"
-        asked, now = ((which.get("ledger"), which.get("where")) for which in (other, own))
-        if asked != now or ("kept samples" in differing and "data" not in differing):
-            raise OtherSubset(text, *asked, again=asked != now)
-        raise ValueError(f"{text}{advice}")
-    names = ("epoch", "samples", "lane_bytes") if own.get("schedule") == "balanced" else ("epoch", "batch")
-    if not all(_whole(state.get(name)) for name in names) or state.get("samples", 0) > own.get("samples", 0):
+    _check_identity(other, identity, advice)
+    balanced = identity.get("schedule") == "balanced"
+    numbers = ("epoch", "samples", "lane_bytes") if balanced else ("epoch", "batch")
+    if not all(_whole(state.get(name)) for name in numbers):
+        raise _no_state(state)
+    if state.get("samples", 0) > identity.get("samples", 0):
         raise _no_state(state)
     if state.get("batch") and not _are_lanes(state.get("lanes")):
         raise _no_state(state)
 
 
+def _check_identity(then: Mapping[str, Any], now: Mapping[str, Any], advice: str) -> None:
+    """Raise ValueError with the differences between two feeds."""
+    differing = [name for name in now if now[name] != then.get(name)]
+    if not differing:
+        return
+    text = f"the state is of another feed: {_shown(list(_differences(then, now)), '; ')}"
+    other_choice = (then.get("ledger"), then.get("where"))
+    choice_differs = other_choice != (now.get("ledger"), now.get("where"))
+    # The same predicate keeps other samples if the ledger was written again.
+    other_samples = "kept samples" in differing and "data" not in differing
+    if choice_differs or other_samples:
+        raise OtherSubset(text, *other_choice, again=choice_differs)
+    raise ValueError(f"{text}{advice}")
+
+
 def _are_lanes(value: object) -> bool:
-    pairs = value if isinstance(value, list | tuple) and value else [None]
-    return all(isinstance(pair, list | tuple) and len(pair) == 2 and all(map(_whole, pair)) for pair in pairs)
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    for pair in value:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(_whole, pair)):
+            return False
+    return True
 
 
 def _whole(value: object) -> bool:
-    return hasattr(value, "__index__") and value >= 0  # type: ignore[operator]  # a number of any library
+    # A number of any library.
+    return hasattr(value, "__index__") and value >= 0  # type: ignore[operator]
 
 
 def _no_state(state: object) -> ValueError:
     given = f"a {type(state).__name__}"
     if isinstance(state, Mapping):
-        own = [f"{name}={state[name]!r}" for name in State.__annotations__ if name in state and name != "identity"]
+        own = [f"{name}={state[name]!r}" for name in _SHOWN if name in state]
         given = f"a dict with {_shown(own or list(map(str, state)))}" if state else "an empty dict"
     return ValueError(f"this is not the state of a feed, but {given}: load what feed.state_dict() returned")
 
@@ -103,23 +114,3 @@ def _differences(other: Mapping[str, Any], own: Mapping[str, Any], of: str = "")
 def _shown(texts: Sequence[str], between: str = ", ") -> str:
     more = [f"{len(texts) - _MOST} more"] if len(texts) > _MOST else []
     return listed([between.join(escape(text, 3 * _WIDE) for text in texts[:_MOST]), *more])
-
-
-def resume_fixes(options: FeedOptions, other: OtherSubset) -> list[str]:
-    """Return fixes for a run that cannot resume because it would read other samples; each line ends with a command."""
-    if not options.argv:
-        return []
-    fixes = []
-    if other.again:
-        same = command(options, ledger=other.ledger, where=other.where)
-        fixes.append(f"to resume with the samples of the checkpoint: {same}")
-    argv = _without_resume(options.argv)
-    return [*fixes, f"to begin a new run with these samples: {command(replace(options, argv=tuple(argv)))}"]
-
-
-def _without_resume(argv: Sequence[str]) -> list[str]:
-    """Return OpenCLIP's arguments for a new run, under another name if the run had one."""
-    words = with_flags(argv, ["--resume", ""])[:-2]
-    names = [after for word, after in pairwise(words) if word == "--name"]
-    names += [word.removeprefix("--name=") for word in words if word.startswith("--name=")]
-    return with_flags(words, ["--name", f"{names[-1]}-2"]) if names else words

@@ -14,13 +14,14 @@ from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import StreamKey
 
 from .merged import Counts, shares_of
-from .order import EpochPosition, Order, Run, Step
+from .order import EpochPosition, Order, OrderStep, Run
 
 Last = Literal["exact", "even", "drop"]
 
 # Divisible by many numbers of ranks, so that a stream is mostly read by one rank.
 STREAMS = 48
-_MEMORY = 2 << 30  # bytes
+# Bytes.
+_MEMORY = 2 << 30
 _LEAST_STREAM_BYTES = 1 << 20
 # The sum of all weights as whole numbers.
 _WEIGHTS = 1 << 26
@@ -130,7 +131,7 @@ class BalancedOrder(Order):
             for number in range(len(streams)):
                 yield StreamKey(source, 0, number)
 
-    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield the steps of this rank from a position on."""
         rank, ranks = self.place
         start = position.samples
@@ -143,7 +144,7 @@ class BalancedOrder(Order):
             number = rank % served
             first = number * share + min(number, remainder)
             count = share + (number < remainder)
-            yield Step(list(_slice(runs, first, first + count)), stop, repeated=rank >= served)
+            yield OrderStep(list(_slice(runs, first, first + count)), stop, repeated=rank >= served)
             start = stop
 
     def state(self, position: EpochPosition) -> dict[str, Any]:

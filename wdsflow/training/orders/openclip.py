@@ -15,7 +15,7 @@ from wdsflow.text.words import how_many
 from wdsflow.training.ranks import RankPlace
 from wdsflow.training.sample_tasks import StreamKey
 
-from .order import EpochPosition, Order, Run, Step, StreamPosition
+from .order import EpochPosition, Order, OrderStep, Run, StreamPosition
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Workload:
 class WorkerOrder(Order):
     """A batch of each worker in turn."""
 
-    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield a full batch of each stream in turn, without end."""
         for batch in count(position.batch):
             stream = StreamKey(source=0, round=0, number=batch % self.streams)
-            yield Step([Run(stream, None, self.batch_size)])
+            yield OrderStep([Run(stream, None, self.batch_size)])
 
     def first_round(self, epoch: int) -> Iterator[StreamKey]:
         """Yield the stream of each worker."""
@@ -95,7 +95,7 @@ class _TrainingOrder(WorkerOrder):
         self.num_batches = length.batches
         self.num_samples = length.samples
 
-    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield a full batch of each stream in turn, to the end of the epoch."""
         return islice(super().steps(epoch, position), max(0, self.num_batches - position.batch))
 

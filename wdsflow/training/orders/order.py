@@ -24,7 +24,7 @@ class Run(NamedTuple):
         return self._replace(first=first, samples=self.samples - drawn)
 
 
-class Step(NamedTuple):
+class OrderStep(NamedTuple):
     """The batch of one rank.
 
     ``stop``: samples of the epoch that all ranks together have been given after this step; 0 if the order does not count
@@ -88,7 +88,7 @@ class Order(ABC):
     base_seed: int = 0
 
     @abstractmethod
-    def steps(self, epoch: int, position: EpochPosition) -> Iterator[Step]:
+    def steps(self, epoch: int, position: EpochPosition) -> Iterator[OrderStep]:
         """Yield the batches of this rank after a position, without end if their number depends on what the shards have."""
 
     @abstractmethod

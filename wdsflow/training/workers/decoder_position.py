@@ -5,6 +5,7 @@ import mmap
 import os
 import re
 import signal
+import threading
 import time
 import weakref
 from collections.abc import Iterable
@@ -45,11 +46,14 @@ class SharedPosition:
         self._fd = nameless_file(_TEXT)
         self._cell = Note(_CELL, self._fd)
         self._end = weakref.finalize(self, _close, self._fd, self._cell)
+        # Held while the stack is read: closed meanwhile, the number of the file might be that of another file.
+        self._in_use = threading.RLock()
         self.write(0, 0)
 
     def close(self) -> None:
         """In the parent: close its files."""
-        self._end()
+        with self._in_use:
+            self._end()
 
     def listen(self) -> None:
         """In the child: let the parent request the stack, even inside a library's code."""
@@ -64,7 +68,11 @@ class SharedPosition:
         return Position(*self._cell.read())
 
     def stack(self, pid: int) -> list[str]:
-        """Return the child's functions outside our code, innermost first; empty if it does not answer."""
+        """Return the child's functions outside our code, innermost first; empty if it does not answer or is closed."""
+        with self._in_use:
+            return self._stack(pid) if self._end.alive else []
+
+    def _stack(self, pid: int) -> list[str]:
         os.ftruncate(self._fd, _TEXT)
         os.lseek(self._fd, _TEXT, os.SEEK_SET)
         os.kill(pid, signal.SIGUSR2)

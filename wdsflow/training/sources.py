@@ -1,0 +1,223 @@
+"""The sources of a feed: opened, counted, and checked together."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from logging import WARNING
+from math import inf
+from typing import Any, Literal
+
+from wdsflow.shards.shard import Shard
+from wdsflow.text.secrets import redact
+from wdsflow.text.shell import escape
+from wdsflow.text.words import how_many
+
+from .columns import Columns, UserMap, parse_fields
+from .feed.nothing_usable import nothing_usable
+from .feed.recipe import FeedSource
+from .feed.sample_counts import count_samples
+from .feed.shard_lists import shard_list
+from .feed.subset import Subset
+from .feed_options import FeedError, FeedOptions
+from .orders.balanced import BalancedOrder, MixedSource
+from .pixels.image_work import as_rgb
+from .ranks import RankPlace
+from .stalls.loss_tally import say
+
+Fields = Sequence[str] | Mapping[str, str]
+Path = str | os.PathLike[str]
+Shards = Path | Sequence[Path]
+
+# Times the samples of all sources, from which on an epoch is worth a warning.
+_LONG = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedSource:
+    """One source of a mixed feed: its weight, and what differs from the other sources. None: as for the feed.
+
+    ``end``: "repeat" gives its samples again while the epoch lasts; "stop" ends the epoch when all have been given.
+    """
+
+    weight: float = 1.0
+    end: Literal["repeat", "stop"] = "repeat"
+    fields: Fields | None = None
+    map: UserMap | None = None
+    transform: Callable[[Any], Any] | None = None
+    tokenizer: Callable[[Any], Any] | None = None
+    ledger: Path | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.end not in ("repeat", "stop"):
+            raise FeedError(f'end is {self.end!r}; choose "repeat" or "stop"')
+        try:
+            object.__setattr__(self, "weight", float(self.weight))
+        except (TypeError, ValueError):
+            raise FeedError(f"a weight is {self.weight!r}; it must be a number above 0") from None
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A source whose samples have been counted."""
+
+    # As the user named it.
+    data: str
+    mixed: MixedSource
+    source: FeedSource
+    identity: dict[str, object]
+
+
+def named_sources(
+    shards: Shards | Mapping[str, float | WeightedSource], usual: WeightedSource
+) -> list[tuple[Shards, WeightedSource]]:
+    """Return the sources with their shards; what one leaves open is as usual."""
+    if not isinstance(shards, Mapping):
+        return [(shards, usual)]
+    if not shards:
+        raise FeedError("shards is empty: name at least one pattern")
+    return [(pattern, _completed(value, usual)) for pattern, value in shards.items()]
+
+
+def _completed(value: float | WeightedSource, usual: WeightedSource) -> WeightedSource:
+    """Return a source of a mix with what it leaves open as usual."""
+    own = value if isinstance(value, WeightedSource) else WeightedSource(weight=value)
+    usual_parts: dict[str, Any] = {}
+    for name in ("fields", "map", "transform", "tokenizer", "ledger", "where"):
+        if getattr(own, name) is None:
+            usual_parts[name] = getattr(usual, name)
+    if own.fields is not None:
+        # Its own fields are not made by the map of the others.
+        usual_parts.pop("map", None)
+    return replace(own, **usual_parts)
+
+
+def field_names(fields: Fields | None) -> tuple[str, ...]:
+    """Return the fields alone, in their order. Raises FeedError."""
+    given: object = (
+        fields.values() if isinstance(fields, Mapping) else [fields] if isinstance(fields, str) else fields or ()
+    )
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise FeedError(f'fields is {fields!r}; name what a batch consists of, such as ("jpg;png;webp", "txt")')
+    return tuple(given)
+
+
+def open_source(shards: Shards, source: WeightedSource, here: RankPlace, options: FeedOptions) -> OpenedSource:
+    """Count the usable samples of a source, and describe how they are made."""
+    _check(source)
+    ledger = None if source.ledger is None else os.fspath(source.ledger)
+    fields = source.fields or ()
+    own = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
+    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
+    made = FeedSource.of(columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels)
+    patterns = _patterns(shards)
+    urls = shard_list(patterns, own)
+    data = redact("::".join(patterns))
+    catalog = made.catalog
+    subset = None
+    if ledger is not None:
+        subset = Subset(urls, None, here, own, data)
+        urls = subset.urls
+        catalog.view = subset.view
+    counts = count_samples(catalog, urls, here, own)
+    if not sum(counts):
+        raise nothing_usable(catalog, urls, here, own)
+    identity: dict[str, object] = {
+        "shards": len(urls),
+        "samples": sum(counts),
+        "names and counts": _digest(urls, counts),
+        "weight": float(source.weight),
+        "end": source.end,
+        "fields": "map" if source.map else list(own.fields),
+        "where": source.where,
+        "kept samples": subset.digest if subset else None,
+    }
+    mixed = MixedSource(tuple(zip(urls, counts, strict=True)), source.weight, source.end == "stop")
+    return OpenedSource(data, mixed, made, identity)
+
+
+def _check(source: WeightedSource) -> None:
+    for name in ("map", "transform", "tokenizer"):
+        code = getattr(source, name)
+        if code is not None and not callable(code):
+            raise FeedError(f"{name} is {code!r}; it must be a function, or None")
+    if not isinstance(source.where, str | None):
+        raise FeedError(f'where is {source.where!r}; it must be a predicate such as "clip_similarity > 0.28"')
+
+
+def _patterns(shards: Shards) -> list[str]:
+    several = [shards] if isinstance(shards, str | os.PathLike) else shards
+    try:
+        patterns = [os.fspath(pattern) for pattern in several]
+    except TypeError:
+        raise FeedError(f"shards is {shards!r}; name a pattern, several, or a dict from patterns to weights") from None
+    if not any(patterns):
+        raise FeedError("shards is empty: name at least one pattern")
+    return patterns
+
+
+def _digest(urls: Sequence[Shard], counts: Sequence[int]) -> str:
+    """Return a digest of the names of shards, without their folders, and of their numbers of samples."""
+    digest = blake2b(digest_size=8)
+    for url, count in zip(urls, counts, strict=True):
+        digest.update(f"{os.path.basename(url)} {count}\n".encode(errors="surrogatepass"))
+    return digest.hexdigest()
+
+
+def check_together(opened: Sequence[OpenedSource]) -> None:
+    """Raise FeedError if sources make no mix; warn of shards in several of them."""
+    weights = [source.mixed.weight for source in opened]
+    if not sum(weights) < inf or min(weights) <= 0:
+        raise FeedError(f"weights are {', '.join(map(str, weights))}; each must be above 0")
+
+    def layout(one: Columns) -> tuple[object, ...]:
+        return one.map is not None, one.names, [min(number, 0) for number in one.order]
+
+    if any(layout(source.source.columns) != layout(opened[0].source.columns) for source in opened):
+        raise FeedError(
+            "the sources have fields that make no common batch: give each the same number of fields, with image and caption "
+            "at the same places, or a map that returns the same"
+        )
+    _report_overlap(opened)
+
+
+def report_length(order: BalancedOrder, opened: Sequence[OpenedSource], *, given: bool) -> None:
+    """Warn of an epoch that a source of small weight makes long, because it is given in full.
+
+    ``given``: the length of the epoch was given by the user.
+    """
+    samples = sum(source.mixed.samples for source in opened)
+    if given or order.length <= _LONG * samples:
+        return
+    last = _ends_epoch(opened)
+    until = f"it lasts until {escape(last.data, 100)}, of weight {last.mixed.weight:g}, has been given"
+    long = f"an epoch has {order.length:,} samples, of {samples:,}: {until}"
+    say(WARNING, f"feed: {long}. For a shorter one, set epoch_samples={samples}")
+
+
+def _ends_epoch(opened: Sequence[OpenedSource]) -> OpenedSource:
+    """Return the source whose last sample ends the epoch: the first that ends it, or else the last that repeats."""
+
+    def rounds(source: OpenedSource) -> float:
+        return source.mixed.samples / source.mixed.weight
+
+    ending = [source for source in opened if source.mixed.ends]
+    if ending:
+        return min(ending, key=rounds)
+    return max(opened, key=rounds)
+
+
+def _report_overlap(opened: Iterable[OpenedSource]) -> None:
+    """Warn of shards that are in several sources: their samples are given more often than the weights say."""
+    used: defaultdict[str, set[str]] = defaultdict(set)
+    for source in opened:
+        for url, _ in source.mixed.shards:
+            path = url.path
+            used[os.path.realpath(path) if path else url].add(source.data)
+    twice = {shard: sources for shard, sources in used.items() if len(sources) > 1}
+    if twice:
+        shard, sources = next(iter(twice.items()))
+        of = " and ".join(escape(name, 100) for name in sorted(sources))
+        say(WARNING, f"feed: {how_many(len(twice), 'shard')} in several sources, first: {escape(shard, 200)} in {of}")
