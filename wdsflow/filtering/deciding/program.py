@@ -251,13 +251,15 @@ class Program:
         total = sum(score.gpus for score in self.scores.values())
         return total if total <= 1 else math.ceil(total)
 
-    def start(self, samples: SampleTable, row: Row, view: ShardView) -> None:
-        """Compute the scores that are needed first, while the bytes of the sample are in memory."""
+    def start(self, samples: SampleTable, seen: "Sequence[Seen]", mark: Mark) -> None:
+        """Compute the scores that are needed first, while the bytes of the samples are in memory."""
         if self.decider is not None:
-            self._complete(samples, row, view, self.decider.first_calls)
+            for call in self.decider.first_calls:
+                self._compute(samples, call, seen, mark)
         if self._reads_captions:
-            # Later it would have to be read again.
-            view.plain_caption(in_memory=True)
+            # Later they would have to be read again.
+            for _, view in seen:
+                view.plain_caption(in_memory=True)
 
     def advance(self, samples: SampleTable, seen: "Sequence[Seen]", mark: Mark) -> None:
         """Decide samples as far as possible without a model: cheap scores first, and none after the decision."""
@@ -266,12 +268,7 @@ class Program:
         views = {row.number: view for row, view in seen}
 
         def compute(call: ScoreCall, rows: Sequence[Row]) -> None:
-            way, column = self._ways.get(call), samples.columns[call]
-            if way is None:
-                return
-            for row in rows:
-                mark.set(row.number)
-                column[row.number] = guarded(way, views[row.number])
+            self._compute(samples, call, [Seen(row, views[row.number]) for row in rows], mark)
             mark.set(-1)
 
         self.decider.advance(samples, [row for row, _ in seen], compute)
@@ -402,6 +399,17 @@ class Program:
         return [
             row for row in readable if (row.number in by_others if row.judgement is None else not self._is_out(row))
         ]
+
+    def _compute(self, samples: SampleTable, call: ScoreCall, seen: Sequence[Seen], mark: Mark) -> None:
+        """Compute a score of those samples that lack it, unless it is computed elsewhere."""
+        way, column = self._ways.get(call), samples.columns[call]
+        if way is None:
+            return
+        for row, view in seen:
+            number = row.number
+            if number not in column:
+                mark.set(number)
+                column[number] = guarded(way, view)
 
     def _complete(self, samples: SampleTable, row: Row, view: ShardView, calls: Sequence[ScoreCall]) -> None:
         for call in calls:

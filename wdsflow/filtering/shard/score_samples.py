@@ -1,7 +1,7 @@
 """Scores the samples of a shard in windows, and decides each as soon as its predicate is known."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from wdsflow.engines.peer import Mark
@@ -14,6 +14,7 @@ from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
 from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.models.loaded import ModelPlace
 from wdsflow.models.processes import models_at
+from wdsflow.shards.samples.tar_samples import TarSample
 
 from .resized_images import ResizedImages
 from .sample_window import SampleWindow, window_size_of
@@ -62,12 +63,15 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         if self._models is not None:
             self._models.__exit__()
 
-    def add(self, sample: Seen) -> None:
-        """Add the next sample, and compute what all samples need while its bytes are in memory."""
+    def parts(self, samples: Sequence[TarSample]) -> Iterator[Sequence[TarSample]]:
+        """Yield neighbouring samples in parts that can be added at once."""
+        return self._window.parts(samples)
+
+    def add(self, samples: Sequence[Seen]) -> None:
+        """Add the next samples, and compute what all samples need while their bytes are in memory."""
         began = time.monotonic()
-        self._mark.set(sample.row.number)
-        self._program.start(self._table, sample.row, sample.view)
-        self._window.add(sample, time.monotonic() - began)
+        self._program.start(self._table, samples, self._mark)
+        self._window.add(samples, time.monotonic() - began)
         if self._window.full:
             self._decide_window()
 

@@ -30,7 +30,7 @@ from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, ShardView, Views
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
@@ -227,7 +227,7 @@ class _Job:
         settled.add([row for row in table.rows if row.number not in waiting])
         with self._scorer(table, embeddings, settled) as scorer:
             for row, view in self._views_of(source, waiting):
-                scorer.add(Seen(row, view))
+                scorer.add([Seen(row, view)])
             scorer.finish()
 
     def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
@@ -303,27 +303,43 @@ class _Job:
         settled: Settled,
     ) -> None:
         """Read all samples of the shard, and pass those that can be scored to the scorer."""
-        rows, known = table.rows, self.known
+        for group in samples.groups():
+            for part in scorer.parts(group):
+                rows = self._rows_of(part, views, embeddings)
+                table.rows += rows
+                seen = self._viewed(part, rows, views)
+                settled.add([row for row in rows if row.trouble])
+                scorer.add(seen)
+
+    def _rows_of(self, samples: Sequence[TarSample], views: Views, embeddings: ShardEmbeddings) -> list[Row]:
+        """Return the rows of some samples. Raises SourceChangedError if a ledger has other ones."""
+        rows = []
         for sample in samples:
             row = Row(sample.number, sample.key, sample.start, sample.end)
-            row.fields, row.trouble = views.fields_of(sample), sample.trouble
+            row.fields = views.fields_of(sample)
+            row.trouble = sample.trouble
             rows.append(row)
-            if known is not None:
-                known.fill(row)
+        if self.known is not None:
+            for row in rows:
+                self.known.fill(row)
                 embeddings.keep_own(row)
-            if sample.number in self.task.aside:
+        for row in rows if self.task.aside else ():
+            if row.number in self.task.aside:
                 row.trouble = KILLED
+        return rows
+
+    def _viewed(self, samples: Sequence[TarSample], rows: Sequence[Row], views: Views) -> list[Seen]:
+        """Return those of some samples that can be scored; the trouble of others is noted in their rows."""
+        seen = []
+        for sample, row in zip(samples, rows, strict=True):
             if row.trouble:
-                settled.add([row])
                 continue
-            self.mark.set(sample.number)
+            self.mark.set(row.number)
             try:
-                view = views.view(sample)
+                seen.append(Seen(row, views.view(sample)))
             except Gone as gone:
                 row.trouble, row.about = gone.trouble, gone.detail
-                settled.add([row])
-                continue
-            scorer.add(Seen(row, view))
+        return seen
 
     def _write(self, source: Source, samples: SampleTable, embeddings: ShardEmbeddings) -> None:
         task, scored = self.task, self.task.scored
