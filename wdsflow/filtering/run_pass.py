@@ -13,8 +13,8 @@ from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
 from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
-from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_metadata import read_about

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import BrokenScoreGuard
 from wdsflow.filtering.deciding.model_outputs import ModelOutputs
-from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard
 from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings

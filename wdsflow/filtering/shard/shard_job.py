@@ -10,8 +10,9 @@ from pathlib import Path
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import always_failing
 from wdsflow.filtering.deciding.compared_values import add_compared
-from wdsflow.filtering.deciding.outcomes import always_failing, count
+from wdsflow.filtering.deciding.outcomes import count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import (
