@@ -21,7 +21,7 @@ from .run_pipeline import run_pipeline
 from .run_reasons import reasons_of
 from .run_reports import ReportedStage, RunRequest
 from .sample_contents import contents_in
-from .sample_copies import places_in
+from .sample_copies import locations_in
 from .sample_keys import SampleKeys
 
 # Of a run without a limit of the user's.
@@ -73,7 +73,7 @@ def judge_pipeline(
     urls = tuple(shard.url for shard in evidence.shards)
     remote = any("://" in url or url.startswith("pipe:") for url in urls)
     compares = not remote and evidence.samples <= _MOST_KEYS
-    places = [place for url in urls for place in places_in(url, allow_pipe=allow_pipe)] if compares else []
+    places = [place for url in urls for place in locations_in(url, allow_pipe=allow_pipe)] if compares else []
     with scratch("run") as folder:
         keys = frozenset(place.key for place in places)
         request = limits.request(urls, str(folder), evidence.samples, keys)
