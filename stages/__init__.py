@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from .tokenize import Tokenize
 
     STAGES: dict[str, type[Stage]]
-else:  # lazy: scores, which are in this package, need few of them
+else:
+    # Lazy: scores, which are in this package, need few of them.
     _MODULES = {
         "base": "StageCounts Dropped SampleStage Stage StageError",
         "batch": "Batch Unbatch",

@@ -46,9 +46,12 @@ class StageCounts:
 
     seen: int = 0
     kept: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)  # by reason
-    failed: Counter[str] = field(default_factory=Counter)  # by error
-    noted: Counter[str] = field(default_factory=Counter)  # changes of kept samples; not part of the sum
+    # By reason.
+    dropped: Counter[str] = field(default_factory=Counter)
+    # By error.
+    failed: Counter[str] = field(default_factory=Counter)
+    # Changes of kept samples; not part of the sum.
+    noted: Counter[str] = field(default_factory=Counter)
 
     def __reduce__(self) -> tuple[type["StageCounts"], tuple[()]]:
         # A copy in another process counts its own samples.

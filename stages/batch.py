@@ -201,5 +201,6 @@ def _entries(value: object) -> int | None:
         return None
     try:
         return len(value)
-    except TypeError:  # not a container, or a tensor without dimensions
+    except TypeError:
+        # Not a container, or a tensor without dimensions.
         return None

@@ -16,7 +16,8 @@ from .select import uniform
 if TYPE_CHECKING:
     import ftfy
 
-_BOMS = {  # UTF-32 before UTF-16: its little-endian mark begins with the other's
+# UTF-32 before UTF-16: its little-endian mark begins with the other's.
+_BOMS = {
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -111,7 +112,8 @@ def clean_text(text: str) -> str:
     >>> clean_text("\ufeffa\t cat&amp;dog\x00")
     'a cat&dog'
     """
-    if not (text.isascii() and text.isprintable() and "&" not in text):  # otherwise nothing to fix
+    # Otherwise nothing to fix.
+    if not (text.isascii() and text.isprintable() and "&" not in text):
         import ftfy
 
         text = ftfy.fix_text(text, _config()).translate(_INVISIBLE)
@@ -227,7 +229,8 @@ class JsonText(SampleStage, name="json_text", read_by="source", written_by="targ
             for name, weight in zip(names, weights, strict=True)
             if weight > 0
         }
-        return sorted(names, key=lambda name: drawn.get(name, math.inf))  # stable: the others keep their order
+        # Stable: the others keep their order.
+        return sorted(names, key=lambda name: drawn.get(name, math.inf))
 
     @property
     def _shown(self) -> str:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 Aim = Callable[[int, int], Target]
 Admit = Callable[[int], None]
 
-_CUT_IS_BAD = frozenset(("webp", "bmp"))  # Pillow refuses these by the length in their header
+# Pillow refuses these by the length in their header.
+_CUT_IS_BAD = frozenset(("webp", "bmp"))
 
 
 @dataclass(frozen=True, kw_only=True)

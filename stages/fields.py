@@ -167,7 +167,8 @@ class Rename(SampleStage, name="rename"):
                 raise ValueError(f"{new!r} cannot be the new name of a field")
         if len({new for new, _ in pairs}) < len(pairs):
             raise ValueError("two renames have the same new name; join their alternatives with a semicolon")
-        object.__setattr__(self, "fields", pairs)  # hashable
+        # Hashable.
+        object.__setattr__(self, "fields", pairs)
 
     @classmethod
     def of(cls, **fields: str) -> "Rename":

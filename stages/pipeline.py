@@ -61,7 +61,8 @@ def _update(there: set[str], removed_by: dict[str, str], stage: Stage, place: st
         there.discard(name)
         removed_by[name] = place
     for name in stage.writes:
-        if ";" not in name:  # of alternatives, the one that existed is written
+        # Of alternatives, the one that existed is written.
+        if ";" not in name:
             there.add(name)
             removed_by.pop(name, None)
     if "*" in stage.writes:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from .imaging.resample import Pixels
 
-_BUDGET = 1 << 30  # bytes for decoding an image that is encoded again
-_MOST_PIXELS = 1 << 26  # of a result: a picture of 10,000 x 1 would become one of 2 million x 224
+# Bytes for decoding an image that is encoded again.
+_BUDGET = 1 << 30
+# Of a result: a picture of 10,000 x 1 would become one of 2 million x 224.
+_MOST_PIXELS = 1 << 26
 
 
 @dataclass(frozen=True)

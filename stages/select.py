@@ -28,7 +28,8 @@ class Select(SampleStage, name="select", read_by="fields"):
 
     predicate: Callable[[SampleDict], object]
     reason: str = "not-selected"
-    fields: str | tuple[str, ...] = ()  # that the predicate reads, for the check of a Pipeline
+    # That the predicate reads, for the check of a Pipeline.
+    fields: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,7 +38,8 @@ class Select(SampleStage, name="select", read_by="fields"):
         object.__setattr__(self, "fields", (self.fields,) if isinstance(self.fields, str) else tuple(self.fields))
         if isinstance(self.predicate, FunctionType):
             try:
-                pickle.dumps(self.predicate)  # cheap: only the name is pickled
+                # Cheap: only the name is pickled.
+                pickle.dumps(self.predicate)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 hint = "define it with def at the top of a module, from which workers can import it"
                 raise ValueError(f"the predicate {self.predicate.__qualname__} cannot be pickled; {hint}") from error
@@ -45,7 +47,8 @@ class Select(SampleStage, name="select", read_by="fields"):
     def apply(self, sample: SampleDict) -> SampleDict:
         try:
             wanted = bool(self.predicate(sample))
-        except Exception as error:  # any error of a user's function gets a place and a name
+        except Exception as error:
+            # Any error of a user's function gets a place and a name.
             called = getattr(self.predicate, "__qualname__", None) or type(self.predicate).__name__
             text = f"the predicate {called} raised {type(error).__name__}: {escape(str(error))}"
             raise StageError(type(error).__name__, text) from error

@@ -17,8 +17,10 @@ from .word_tokens import by_words
 if TYPE_CHECKING:
     import torch
 
-_TRIED = 8  # different captions on which a tokenizer is checked
-_REPEATS = 10  # repeats of a call, to tell a random tokenizer from a faulty one
+# Different captions on which a tokenizer is checked.
+_TRIED = 8
+# Repeats of a call, to tell a random tokenizer from a faulty one.
+_REPEATS = 10
 _CONTRACT = (
     "A tokenizer takes a list of n captions and returns n rows of one length, such as a tensor (n, 77), and each caption "
     "gets the same row alone and with others. Or it takes one caption and returns one row, which OpenCLIP reads as "
@@ -69,7 +71,8 @@ class TokenizerContract:
         if getattr(tokenizer, "reduction_fn", None) is not None:
             self._form = "text"
         self._tried: tuple[str, ...] = ()
-        self._first: tuple[str, object] | None = None  # a caption and its row: all others have the same length
+        # A caption and its row: all others have the same length.
+        self._first: tuple[str, object] | None = None
 
     def __reduce__(self) -> tuple[type["TokenizerContract"], tuple[Callable[..., object]]]:
         return TokenizerContract, (self.tokenizer,)
@@ -89,7 +92,8 @@ class TokenizerContract:
         rows = self._attempt(list(texts), len(texts)) if self._form == "many" else [self._one(text) for text in texts]
         if isinstance(rows, _Fault):
             for text in texts:
-                self._one(text)  # raises for the caption that causes the error
+                # Raises for the caption that causes the error.
+                self._one(text)
             raise rows.raised(texts)
         if rows:
             self._first = self._first or (texts[0], rows[0])
@@ -125,7 +129,8 @@ class TokenizerContract:
                 raise rows.raised([text])
             alone.append(rows[0])
         if form == "many" and any(not _same(*rows) for rows in found):
-            return "list"  # random
+            # Random.
+            return "list"
         _check_lengths(texts, alone)
         return form if form == "text" else self._together(texts, alone)
 
@@ -136,11 +141,13 @@ class TokenizerContract:
         other = next((each for each, row in enumerate(together) if not _same(row, alone[each])), None)
         if other is None:
             return "many"
-        for _ in range(_REPEATS):  # a tokenizer that is rarely random gives other tokens for the same call
+        # A tokenizer that is rarely random gives other tokens for the same call.
+        for _ in range(_REPEATS):
             for argument, row, place in ((list(texts), together[other], other), ([texts[other]] * 2, alone[other], 0)):
                 again = self._attempt(argument, len(argument))
                 if not isinstance(again, _Fault) and not _same(again[place], row):
-                    return "list"  # random
+                    # Random.
+                    return "list"
         raise TokenizerError(f"{_quoted(texts[other])} gets other tokens in a list of {len(texts)} captions than alone")
 
     def _attempt(self, argument: str | list[str], count: int) -> list[object] | _Fault:
@@ -165,7 +172,8 @@ class TokenizerContract:
 
 def _place(error: BaseException) -> str:
     """Return the line of the tokenizer that the error passed through; "" for errors from C code."""
-    frames = extract_tb(error.__traceback__)[1:2]  # the first is the call in this module
+    # The first is the call in this module.
+    frames = extract_tb(error.__traceback__)[1:2]
     return "".join(f", in {frame.name} ({frame.filename}, line {frame.lineno})" for frame in frames)
 
 
@@ -180,8 +188,10 @@ def _rows(result: object) -> list[object]:
         result = result["input_ids"]
     if isinstance(result, torch.Tensor) and result.dim():
         try:
-            return list(result.numpy())  # ten times as fast as rows of torch
-        except (RuntimeError, TypeError):  # on another device, with gradients, or bfloat16
+            # Ten times as fast as rows of torch.
+            return list(result.numpy())
+        except (RuntimeError, TypeError):
+            # On another device, with gradients, or bfloat16.
             return list(result)
     if isinstance(result, np.ndarray) and result.ndim:
         return list(result)
@@ -198,7 +208,8 @@ def _row(row: object) -> object:
         return row
     try:
         found = np.asarray(row) if len(row) else np.empty(0, np.int64)
-    except ValueError as error:  # nested lists of different lengths
+    except ValueError as error:
+        # Nested lists of different lengths.
         raise TypeError(f"a row of lists that have different lengths: {error}") from error
     return found if found.dtype.kind in "biuf" else row
 
@@ -272,7 +283,8 @@ class Tokenize(SampleStage, name="tokenize", read_by="field", written_by="field"
         except CaptionFailure as failure:
             error = failure.__cause__
             assert error is not None
-            if "too long for context length" not in str(error):  # the message of OpenAI's clip
+            # The message of OpenAI's clip.
+            if "too long for context length" not in str(error):
                 raise error from None
             raise StageError("too-long", str(error)[:300]) from error
         tokens = _tensor(row)
@@ -321,7 +333,8 @@ def _tensor(tokens: object) -> "torch.Tensor":
 def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
     """Return the name of the note that a caption was cut, "" if the tokens certainly hold all of it."""
     empty = _tensor(contract.call(""))
-    if not len(empty):  # not padded
+    # Not padded.
+    if not len(empty):
         return "perhaps-truncated"
     padding = int(empty[-1])
     if int(tokens[-1]) == padding == int(tokens[-2]):
@@ -331,6 +344,7 @@ def _cut(contract: TokenizerContract, text: str, tokens: "torch.Tensor") -> str:
     except TypeError:
         return "perhaps-truncated"
     beyond = more[len(tokens) :]
-    if not len(beyond):  # it ignores the option
+    # It ignores the option.
+    if not len(beyond):
         return "perhaps-truncated"
     return "truncated" if bool((beyond != beyond[-1]).any()) or int(more[-1]) != padding else ""

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-_TRIED = 16  # captions that are compared with the tokenizer's own tokens
+# Captions that are compared with the tokenizer's own tokens.
+_TRIED = 16
 _MOST_WORDS = 50_000
-_LONG = 32  # characters of a word that is not kept
+# Characters of a word that is not kept.
+_LONG = 32
 
 
 def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
@@ -15,7 +17,8 @@ def by_words(tokenizer: Callable[..., object]) -> "WordTokens | None":
         return None
     values = vars(tokenizer)
     own = getattr(values.get("clean_fn"), "__module__", "") == kind.__module__ and "encode" not in values
-    words = not any(" " in token for token in values.get("cache", ()))  # its special tokens
+    # Its special tokens.
+    words = not any(" " in token for token in values.get("cache", ()))
     return WordTokens(tokenizer) if own and words and values.get("reduction_fn") is None else None
 
 
@@ -30,7 +33,8 @@ class WordTokens:
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
-        self._tokens: dict[str, list[int]] = {}  # of words
+        # Of words.
+        self._tokens: dict[str, list[int]] = {}
         self._compared = 0
         self._same = True
 

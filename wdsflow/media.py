@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
-_MOST_BOXES = 64  # boxes: a file in fragments has many
+# Boxes: a file in fragments has many.
+_MOST_BOXES = 64
 
-Read = Callable[[int, int], bytes]  # offset within the file, number of bytes
+# Offset within the file, number of bytes.
+Read = Callable[[int, int], bytes]
 
 
 def is_cut(size: int, read: Read) -> bool:
@@ -18,14 +20,17 @@ def is_cut(size: int, read: Read) -> bool:
             return not index
         head = read(at, 16)
         if len(head) < 8:
-            return size - at < 8 and not index  # or the source cannot read there
+            # Or the source cannot read there.
+            return size - at < 8 and not index
         length, name = int.from_bytes(head[:4], "big"), head[4:8]
         if not (name.isalnum() and name.isascii()) and name[:1] != b"\xa9" and name != b"\0\0\0\0":
-            return False  # something other than a box follows
+            # Something other than a box follows.
+            return False
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         elif not length:
-            return not index and name != b"moov"  # the last box: it extends to the end
+            # The last box: it extends to the end.
+            return not index and name != b"moov"
         if length < 8:
             return False
         index = index or name in (b"moov", b"moof")
@@ -35,7 +40,8 @@ def is_cut(size: int, read: Read) -> bool:
     return False
 
 
-HEAD = 4096  # bytes that are enough to look at
+# Bytes that are enough to look at.
+HEAD = 4096
 
 # Extension -> format.
 _OF_AUDIO = {
@@ -76,7 +82,8 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"ADIF", "aac"),
 )
 _RIFF = (b"RIFF", b"RF64", b"BW64")
-_PACKET = 188  # bytes of a packet of an MPEG transport stream
+# Bytes of a packet of an MPEG transport stream.
+_PACKET = 188
 
 
 def media_kind(suffix: str) -> str:
@@ -122,7 +129,8 @@ def media_format(head: bytes) -> str:
             return name
     if head[:1] == b"G" and head[_PACKET : _PACKET + 1] == b"G" == head[2 * _PACKET : 2 * _PACKET + 1]:
         return "mpeg"
-    return _frame_format(head.lstrip(b"\0")[:4])  # encoders may pad with zeros, and decoders skip them
+    # Encoders may pad with zeros, and decoders skip them.
+    return _frame_format(head.lstrip(b"\0")[:4])
 
 
 def tag_length(head: bytes) -> int:
@@ -148,8 +156,10 @@ def _frame_format(head: bytes) -> str:
 
 
 _SEGMENT = b"\x18\x53\x80\x67"
-SIZE_HEAD = 256  # bytes that ``least_size`` needs
-_UNKNOWN = 0x7FFF0000  # bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe
+# Bytes that ``least_size`` needs.
+SIZE_HEAD = 256
+# Bytes: SoX and FFmpeg write 0x7FFFFFFF, 0xFFFFFFFF or somewhat less into a pipe.
+_UNKNOWN = 0x7FFF0000
 
 
 def least_size(head: bytes) -> int:

@@ -21,16 +21,22 @@ if TYPE_CHECKING:
 Mode = Literal["fast", "exact", "reference"]
 Target = int | tuple[int, int] | None
 
-_DCT_SCALE = 8  # libjpeg's smallest scale is 1/8
-_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # bytes a pixel in Pillow's memory; all other modes take 4
+# libjpeg's smallest scale is 1/8.
+_DCT_SCALE = 8
+# Bytes a pixel in Pillow's memory; all other modes take 4.
+_STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}
 _CONVERTED = 4
-_ALPHA = 8  # transparency laid over a colour: a copy with alpha, and the result
-_DEEP = 12  # 16 bits and more, scaled: copies in numpy
+# Transparency laid over a colour: a copy with alpha, and the result.
+_ALPHA = 8
+# 16 bits and more, scaled: copies in numpy.
+_DEEP = 12
 # Bytes a pixel that decoders keep next to the image: planes, canvas, earlier frames. Measured, rounded up.
 _DECODER = {"webp": 13, "gif": 5, "avif": 16, "jp2": 28, "tiff": 8, "png": 0, "bmp": 0, "jpeg": 0}
 _ANY_DECODER = 8
-_LEAN = frozenset(("jpeg", "png"))  # formats whose RGB images Pillow decodes into place
-_ROWS = 200  # bytes a column: rows that decoders work on
+# Formats whose RGB images Pillow decodes into place.
+_LEAN = frozenset(("jpeg", "png"))
+# Bytes a column: rows that decoders work on.
+_ROWS = 200
 _FIXED = 1 << 20
 
 
@@ -75,7 +81,8 @@ def peak_bytes(
         each += _DEEP
     elif header.mode != "RGB" or header.format not in _LEAN:
         each += _CONVERTED
-    return (each + 3) * pixels + (coefficients or 0) + working  # 3 more for an array of the result
+    # 3 more for an array of the result.
+    return (each + 3) * pixels + (coefficients or 0) + working
 
 
 Colour = tuple[int, int, int]
@@ -83,8 +90,10 @@ Alpha = Literal["drop", "keep"] | Colour
 HighDepth = Literal["scale", "clip"]
 
 _WITH_ALPHA = frozenset(("RGBA", "LA", "PA", "La", "RGBa"))
-_DEEP_MODES = ("I", "F")  # I;16 and its like too
-_AT_ONCE = 1 << 15  # values that are scaled at a time
+# I;16 and its like too.
+_DEEP_MODES = ("I", "F")
+# Values that are scaled at a time.
+_AT_ONCE = 1 << 15
 
 
 def to_rgb(image: "Image", alpha: Alpha, high_depth: HighDepth) -> "Image":
@@ -138,7 +147,8 @@ def scaled(image: "Image") -> "Pixels":
     result = np.zeros(values.shape, np.uint8)
     step = max(1, _AT_ONCE // max(values.shape[1], 1))
     for row in range(0, values.shape[0], step):
-        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
+        # A signalling NaN is a NaN.
+        with np.errstate(invalid="ignore"):
             part = values[row : row + step].astype(np.float64)
         part = np.where(np.isfinite(part), part, floor)
         result[row : row + step] = np.clip((part - floor) * (255 / span if span else 0.0) + 0.5, 0, 255)
@@ -201,7 +211,8 @@ def decode_jpeg(data: bytes, header: ImageHeader, scale: int) -> "tuple[Pixels, 
 
 
 _MOST_REDUCED = 1 << 16
-_PIXELS_ONLY = ("JPEG", "PNG")  # formats of which Pillow keeps only the pixels
+# Formats of which Pillow keeps only the pixels.
+_PIXELS_ONLY = ("JPEG", "PNG")
 
 
 def decode_with_pillow(
@@ -228,7 +239,8 @@ def decode_with_pillow(
         if scale > 1 and not jpeg:
             result = result.reduce(scale)
         elif result is image and image.format not in _PIXELS_ONLY:
-            result = image.copy()  # it would keep its decoder and the file alive
+            # It would keep its decoder and the file alive.
+            result = image.copy()
         return result, (0, 0, width / scale, height / scale), orientation_of(image) if upright else 1
 
 

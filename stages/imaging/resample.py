@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 _MOST_EXTRA = 12
-_UNSEEN = 0.01  # output pixels: an invisible shift
-_EVEN = 0.577  # the root mean square of an error that is uniform from -1 to 1
+# Output pixels: an invisible shift.
+_UNSEEN = 0.01
+# The root mean square of an error that is uniform from -1 to 1.
+_EVEN = 0.577
 
 
 class Span(NamedTuple):
@@ -46,7 +48,8 @@ def span(start: float, stop: float, length: int, count: int) -> Span:
     if start == int(start):
         return Span(int(start), _end(int(start), stop, length), 0, step, flip=False, shift=0.0)
     half, least, chosen = count / 2, 1e9, (0, 0, False)
-    for flip, edge in ((False, start), (True, length - stop)):  # unflipped first: flipping takes time
+    # Unflipped first: flipping takes time.
+    for flip, edge in ((False, start), (True, length - stop)):
         for extra in range(_MOST_EXTRA + 1):
             place = edge - extra * step
             begin = round(place)
@@ -67,7 +70,8 @@ def _end(begin: int, stop: float, length: int) -> int:
     return min(max(round(stop), begin + 1), length)
 
 
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the array
+# Left, top, right, bottom in pixels of the array.
+Box = tuple[float, float, float, float]
 
 Pixels = NDArray[np.uint8]
 Kernel = Literal["bicubic", "bilinear"]
@@ -110,7 +114,8 @@ def box_of(image: "Pixels | Image") -> Box:
         box = getattr(image, "box", None)
         return box if box is not None else (0, 0, image.shape[1], image.shape[0])
     size, box = image.info.get(_KEY, (None, None))
-    return box if size == image.size else (0, 0, *image.size)  # crop() and the like carry info along
+    # Crop() and the like carry info along.
+    return box if size == image.size else (0, 0, *image.size)
 
 
 def note_box(image: "Image", box: Box) -> None:
@@ -119,7 +124,8 @@ def note_box(image: "Image", box: Box) -> None:
         image.info[_KEY] = (image.size, box)
 
 
-_STRIP = 1 << 15  # pixels that are converted at a time
+# Pixels that are converted at a time.
+_STRIP = 1 << 15
 
 
 def to_array(image: "Image") -> Pixels:
@@ -140,7 +146,8 @@ def to_array(image: "Image") -> Pixels:
     return pixels
 
 
-_LONG = 4  # a picture with more than so many crops side by side is not resized as a whole
+# A picture with more than so many crops side by side is not resized as a whole.
+_LONG = 4
 
 
 def output_size(width: float, height: float, size: int | tuple[int, int]) -> tuple[int, int]:
@@ -190,7 +197,8 @@ def resize(
     bottom, right = size if crop is None else (top + crop[0], left + crop[1])
     if flips:
         resized = np.flip(run_kernel(np.flip(pixels, flips), size, scales, kernel), flips)
-    else:  # skip pixels to the right of the crop and below it
+    else:
+        # Skip pixels to the right of the crop and below it.
         down_first = goes_down_first(pixels, size)
         resized = run_kernel(pixels, (bottom, right), scales, kernel, down_first=down_first)
     return resized[top:bottom, left:right]
@@ -240,7 +248,8 @@ def run_kernel(
     import torch
 
     if not pixels.flags.writeable or not pixels.flags.c_contiguous:
-        pixels = _copied(pixels)  # torch warns about read-only arrays
+        # torch warns about read-only arrays.
+        pixels = _copied(pixels)
     height, width = pixels.shape[:2]
     # The kernel skips a pass if the sizes are equal, whatever the scale: compute one more row or column then.
     rows = size[0] + (size[0] == height and scales[0] != 1)

@@ -28,14 +28,17 @@ ShrinkMode = Literal["fast", "exact"]
 
 _RULE = re.compile(r"(?:([a-z-]+):)?([0-9]{1,9}(?:\.[0-9]{1,6})?)(MP)?")
 _EXAMPLES = ("512", "long:512", "short:224", "pixels:1MP", "square:512", "center-crop:224")
+# img2dataset's.
 _OTHER_NAMES = {
     "keep_ratio": "short",
     "keep_ratio_largest": "long",
     "border": "square",
     "center_crop": "center-crop",
-}  # img2dataset's
-_K = 1.5  # decoded at least so many times as large as needed
-_GAP = 3.0  # Pillow averages pixels while they are more than so many times as many as needed on a side
+}
+# Decoded at least so many times as large as needed.
+_K = 1.5
+# Pillow averages pixels while they are more than so many times as many as needed on a side.
+_GAP = 3.0
 _WHITE = (255, 255, 255)
 
 
@@ -102,7 +105,8 @@ class SizeRule(NamedTuple):
         return (min(across, self.most), min(down, self.most)) if self.way == "center-crop" else (across, down)
 
 
-SCORED = SizeRule("long", 512)  # the size at which scores look at pictures
+# The size at which scores look at pictures.
+SCORED = SizeRule("long", 512)
 
 
 def aim_of_scores(width: int, height: int) -> tuple[int, int]:
@@ -136,7 +140,8 @@ class Small(NamedTuple):
 
 
 _ENDINGS = {"jpeg": "jpg", "png": "png", "webp": "webp"}
-_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))  # without loss; all other formats become JPEG
+# Without loss; all other formats become JPEG.
+_TO_PNG = frozenset(("gif", "bmp", "tiff", "ico"))
 _GREY = frozenset(("1", "L", "I", "F", "I;16", "I;16B"))
 
 
@@ -186,9 +191,11 @@ class Shrinker:
         admit(0)
         image = picture or self._decoder.decode(data, aim=self._aim, admit=admit)
         if header.mode in _GREY and image.mode == "RGB":
-            image = image.convert("L")  # its info, with the box, is kept
+            # Its info, with the box, is kept.
+            image = image.convert("L")
         small = self._resized(image, header.width, header.height)
-        if header.icc or header.format not in _ENDINGS:  # of other formats the header does not say
+        # Of other formats the header does not say.
+        if header.icc or header.format not in _ENDINGS:
             small = _in_srgb(small, data)
         kind = self._format_for(header.format)
         return Small(self._encoded(small, kind, self._exif(data, header)), *small.size, header.format, kind)
@@ -249,18 +256,21 @@ class Shrinker:
     def _encoded(self, image: "Image", kind: str, exif: bytes) -> bytes:
         if kind == "jpeg" and image.mode == "RGBA":
             image = to_rgb(image, _WHITE, "scale")
-        image.info = {}  # Pillow would write some of it into the file
+        # Pillow would write some of it into the file.
+        image.info = {}
         file = BytesIO()
         try:
             with quiet():
                 image.save(file, kind, quality=self.quality, exif=exif)
-        except (OSError, ValueError) as error:  # such as a side of more than 16,383 pixels in a WebP
+        except (OSError, ValueError) as error:
+            # Such as a side of more than 16,383 pixels in a WebP.
             raise StageError("unencodable", f"{kind}: {error}") from None
         return file.getvalue()
 
     def _exif(self, data: bytes, header: ImageHeader) -> bytes:
         """Return EXIF with the orientation only, if it is to be kept and is not the usual one."""
-        if self.orientation == "apply" or header.format == "tiff":  # which Pillow turns by itself
+        # Which Pillow turns by itself.
+        if self.orientation == "apply" or header.format == "tiff":
             return b""
         turn = header.orientation
         if header.format != "jpeg":
@@ -300,7 +310,8 @@ def _in_srgb(image: "Image", data: bytes) -> "Image":
             return image
         plain = image.convert("RGB")
         plain = ImageCms.profileToProfile(plain, profile, ImageCms.createProfile("sRGB"), outputMode="RGB") or plain
-    except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):  # a damaged profile
+    except (ImageCms.PyCMSError, OSError, ValueError, AttributeError, TypeError):
+        # A damaged profile.
         return image
     if image.mode == "RGBA":
         plain.putalpha(image.getchannel("A"))

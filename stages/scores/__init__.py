@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from .sample_fields import Fields, Held
     from .sample_view import View, ViewOptions
     from .score_catalog import SCORES, all_scores, make_score
-else:  # the catalog imports all scores, which single modules of this package do not need
+else:
+    # The catalog imports all scores, which single modules of this package do not need.
     __getattr__ = lazy_names(
         __name__,
         {

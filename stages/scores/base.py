@@ -18,6 +18,7 @@ from .sample_fields import parse_captions, parse_images
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
+    from wdsflow.tables import Tables
 
     from .pixels import Picture
     from .sample_fields import ImageField
@@ -31,10 +32,13 @@ Subject = Literal["image", "video", "caption", "sample"]
 Among = Literal["all", "kept"]
 Count = Literal["plain", "data-juicer"]
 Scalar = float | int | bool | str | None
-Records = Iterable[tuple[int, int, bytes]]  # shard, sample, what ``gather`` returned
-MEMORY = 256 << 20  # bytes
+# Shard, sample, what ``gather`` returned.
+Records = Iterable[tuple[int, int, bytes]]
+# Bytes.
+MEMORY = 256 << 20
 Value = Scalar | list[Scalar]
-TIERS: tuple[Tier, ...] = get_args(Tier)  # cheap first
+# Cheap first.
+TIERS: tuple[Tier, ...] = get_args(Tier)
 _PLAIN: dict[object, tuple[type, ...]] = {bool: (bool,), int: (int,), float: (float, int), str: (str,)}
 
 
@@ -42,7 +46,8 @@ class Tolerance(NamedTuple):
     """How much decoding at a reduced scale changes the value of a score at most, in photographs."""
 
     most: float
-    of: str = ""  # "of the value", "bits", ...
+    # "of the value", "bits", ...
+    of: str = ""
 
 
 # The effect on the value depends on the model: some look at edges, some at colours.
@@ -77,7 +82,8 @@ class Score(ClassFacts, ABC):
     small_is_good: ClassVar[bool] = False
     cpu_seconds: ClassVar[float | None] = None
     revision: ClassVar[int] = 1
-    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}  # of settings, both ends included
+    # Of settings, both ends included.
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
 
     def __post_init__(self) -> None:
         """Refuse settings of a wrong type, and impossible field names. Subclasses call this first."""
@@ -97,7 +103,8 @@ class Score(ClassFacts, ABC):
                 raise ValueError(f"{self.name}: {setting}={value!r} must be from {low:,} to {high:,}")
 
     if TYPE_CHECKING:
-        score: ClassVar[Any]  # BatchScore takes other arguments
+        # BatchScore takes other arguments.
+        score: ClassVar[Any]
     else:
 
         @abstractmethod
@@ -235,6 +242,23 @@ class DatasetScore(Score):
         files if more than ``memory`` bytes are needed: some 50 to 100 bytes for each image or caption. They are removed
         when the iteration ends.
         """
+
+
+class QueryScore(DatasetScore):
+    """A score that compares samples by queries over their table: see ``compared_table``."""
+
+    @abstractmethod
+    def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        """Yield (shard, sample, value) for each sample of the table ``compared``, in order.
+
+        Other tables may be created. ``memory``: bytes for what is not in tables.
+        """
+
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .compared_table import compared_records
+
+        with compared_records(records, folder, memory) as tables:
+            yield from self.column(tables, memory=memory)
 
 
 class ModelDatasetScore(DatasetScore):

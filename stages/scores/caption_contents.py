@@ -9,7 +9,8 @@ from pathlib import Path
 from .base import Count, TextScore, simple_score
 from .caption_words import juicer_words, words
 
-_LARGEST_LIST = 64 << 20  # bytes of a file of words
+# Bytes of a file of words.
+_LARGEST_LIST = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,8 @@ def has_url(text: str) -> bool:
     return ("." in text or "://" in text) and _URL.search(text) is not None
 
 
-_LONGEST_NAME = 255  # characters of a file's name
+# Characters of a file's name.
+_LONGEST_NAME = 255
 _EXTENSIONS = "jpe?g|jfif|png|gif|webp|avif|heic|bmp|tiff?|svg|psd|raw|cr2|nef|arw|dng|mp4|mov|avi|webm|mkv|pdf"
 _FILE = re.compile(rf"[^\n]*\.(?:{_EXTENSIONS})(?:[?#]\S*)?", re.IGNORECASE)
 _CAMERA = re.compile(
@@ -186,7 +188,8 @@ def _detector() -> Callable[[str], tuple[str, float]]:
     detector = LangDetector(LangDetectConfig(normalize_input=False, max_input_length=None))
 
     def best(text: str) -> tuple[str, float]:
-        found = detector.detect(text, model="lite")  # the model in the package; any other would be downloaded
+        # The model in the package; any other would be downloaded.
+        found = detector.detect(text, model="lite")
         return (found[0]["lang"], found[0]["score"]) if found else ("und", 0.0)
 
     return best

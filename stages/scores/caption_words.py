@@ -9,9 +9,12 @@ from typing import Any
 from .base import Count, ScoreError, simple_score
 from .juicer_characters import JUICER_SPECIAL
 
-_LENGTHS = (1, 50)  # of an n-gram, in characters or words
-_LONGEST_WORD, _LONGEST_TEXT = 500, 20_000  # characters; the time of merging grows with the square of a word's length
-_MOST_CACHED = 1 << 17  # words
+# Of an n-gram, in characters or words.
+_LENGTHS = (1, 50)
+# Characters; the time of merging grows with the square of a word's length.
+_LONGEST_WORD, _LONGEST_TEXT = 500, 20_000
+# Words.
+_MOST_CACHED = 1 << 17
 
 
 def tokenizable(text: str) -> str:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..imaging.shrink import Shrinker, Small
 
 
-_JPEG = b"\xff\xd8\xff"  # libjpeg-turbo gives arrays, Pillow its own images
+# libjpeg-turbo gives arrays, Pillow its own images.
+_JPEG = b"\xff\xd8\xff"
 
 
 class Picture:
@@ -220,7 +221,8 @@ def entropy(picture: Picture) -> float:
     return abs(round(fsum(count / size * log2(size / count) for count in counts), 12))
 
 
-_ROWS = 16  # every 16th row is checked first, which is enough for most pictures
+# Every 16th row is checked first, which is enough for most pictures.
+_ROWS = 16
 
 
 @simple_score(ranges={"tolerance": (0, 255), "share": (1e-9, 1)})

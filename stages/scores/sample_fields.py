@@ -158,10 +158,13 @@ class FieldFile(io.RawIOBase):
         return len(data)
 
 
-CHUNK = 1 << 20  # bytes to read at a time
+# Bytes to read at a time.
+CHUNK = 1 << 20
 
-_LONGEST = 1 << 20  # bytes of a caption
-_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))  # a property of the container, or compressed
+# Bytes of a caption.
+_LONGEST = 1 << 20
+# A property of the container, or compressed.
+_OWN_ORIENTATION = frozenset(("avif", "heic", "jxl"))
 _BOMS = {
     b"\xef\xbb\xbf": "utf-8-sig",
     b"\xff\xfe\0\0": "utf-32",

@@ -13,7 +13,8 @@ _FILES = (
     ("image_headers",), ("videos",), ("caption_words", "caption_contents"), ("pixels", "reference_lists"), ("duplicates",),
     ("model.clip", "model.semantic", "model.transformer_scores", "model.text_in_pictures", "model.tags"),
 )  # fmt: skip
-GROUP = "wdsflow.scores"  # entry points: name = "package.module:ClassName"
+# Entry points: name = "package.module:ClassName".
+GROUP = "wdsflow.scores"
 
 
 def _found() -> Iterator[type[Score]]:

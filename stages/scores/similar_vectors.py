@@ -13,14 +13,20 @@ from numpy.typing import NDArray
 
 from .base import Records
 
-Vectors = NDArray[np.float32]  # (n, dimensions), of length 1
+# (n, dimensions), of length 1.
+Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
-_ALONE = 10_000  # vectors that need no clusters
-_ROUNDS = 10  # of k-means
-_LEARNT = 64  # vectors for each centroid from which k-means learns
-_AT_ONCE = 1024  # vectors that are compared at a time
-_BATCH = 64 << 20  # bytes of products that are computed at a time
+# Vectors that need no clusters.
+_ALONE = 10_000
+# Of k-means.
+_ROUNDS = 10
+# Vectors for each centroid from which k-means learns.
+_LEARNT = 64
+# Vectors that are compared at a time.
+_AT_ONCE = 1024
+# Bytes of products that are computed at a time.
+_BATCH = 64 << 20
 
 
 class VectorFile:
@@ -42,7 +48,8 @@ class VectorFile:
                 places.extend([shard << 32 | sample] * count)
                 items.extend(range(count))
         self.places = np.array(places, np.uint64)
-        self._order = np.lexsort((np.array(items, np.int64), self.places))  # the same for any order of the records
+        # The same for any order of the records.
+        self._order = np.lexsort((np.array(items, np.int64), self.places))
         self.places = self.places[self._order]
         self._data = np.memmap(path, "<f2", "r", shape=(len(places), self.dimensions)) if places else None
 
@@ -130,7 +137,8 @@ def _near_earlier(file: VectorFile, members: Numbers, least: np.float32) -> NDAr
         left = np.flatnonzero(open_)
         alike = vectors[left] @ vectors[left].T > least
         stays = np.zeros(len(left), bool)
-        for number in range(len(left)):  # of this block, one after the other
+        # Of this block, one after the other.
+        for number in range(len(left)):
             stays[number] = not (alike[number, :number] & stays[:number]).any()
         near[start : start + len(vectors)] = True
         near[start + left[stays]] = False

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from numpy.typing import NDArray
 
-    Frame = NDArray[np.uint8]  # height, width, 3
+    # Height, width, 3.
+    Frame = NDArray[np.uint8]
 
-VideoStream = Any  # PyAV's types allow None for times that an open video has
+# PyAV's types allow None for times that an open video has.
+VideoStream = Any
 VideoFrame = Any
 
 # No playlists, manifests and the like: they make FFmpeg open the files and addresses that they name.
@@ -77,7 +79,8 @@ def opened(reader: FieldReader, name: str) -> "Iterator[tuple[InputContainer, Vi
 
 
 def _slug(reader: FieldReader, name: str, error: Exception) -> str:
-    if type(error).__name__ in ("EOFError", "OSError"):  # PyAV's, if a part is missing
+    # PyAV's, if a part is missing.
+    if type(error).__name__ in ("EOFError", "OSError"):
         return "truncated"
     head = reader.read(name, 0, 16)
     known = head[4:8] in {b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"}
@@ -188,11 +191,16 @@ class Prepares(Protocol):
         """Return the input for a picture (height, width, 3)."""
 
 
-_MOST_DECODED = 20_000  # frames from a key frame on; a video with fewer key frames is hostile, or no video to sample
-_DECODER = 12  # bytes a pixel: a decoder's reference frames, its output, the frame in RGB
-_NEAR = 5  # seconds that are decoded rather than sought if no index lists key frames
-_LATE = (0, 1, 10)  # seconds to go back if seeking ends too late
-_ENDS_EARLY = 2  # seconds that a stream may end before its header says
+# Frames from a key frame on; a video with fewer key frames is hostile, or no video to sample.
+_MOST_DECODED = 20_000
+# Bytes a pixel: a decoder's reference frames, its output, the frame in RGB.
+_DECODER = 12
+# Seconds that are decoded rather than sought if no index lists key frames.
+_NEAR = 5
+# Seconds to go back if seeking ends too late.
+_LATE = (0, 1, 10)
+# Seconds that a stream may end before its header says.
+_ENDS_EARLY = 2
 
 
 Make = Callable[["Frame"], InMemory]
@@ -237,7 +245,8 @@ class _Taker:
         self._left = budget - _DECODER * facts.width * facts.height
         self._budget = budget
         context = stream.codec_context
-        context.thread_count = 1  # each thread holds frames of its own
+        # Each thread holds frames of its own.
+        context.thread_count = 1
         pixels = max(budget // _DECODER, 1)
         context.options = {**context.options, "max_pixels": str(min(pixels, 2**31 - 1))}
         if self._left < 3 * facts.width * facts.height:

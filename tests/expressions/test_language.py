@@ -25,7 +25,7 @@ FAILED = None
         ("not 1 <= width <= 2", "not 1 <= width <= 2"),
         ("language in ['en', \"de\",]", 'language in ("en", "de")'),
         ("not language in ('en',)", 'language not in ("en",)'),
-        ("'dog' not in lower(caption)", 'not contains(lower(caption), "dog")'),
+        ("'dog' not in lower(caption)", '"dog" not in lower(caption)'),
         ("(width > 1 and height > 1) and blur > 2", "width > 1 and height > 1 and blur > 2"),
         ("width > 1 or height > 1 and blur > 2", "width > 1 or height > 1 and blur > 2"),
         ("(width > 1 or height > 1) and blur > 2", "(width > 1 or height > 1) and blur > 2"),

@@ -12,9 +12,9 @@ import pytest
 from tests.expressions.catalog import CATALOG
 from tests.expressions.tables import window
 from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.score_call import ScoreCall, column_names
-from wdsflow.expressions.sql import ledger_query
 
 WIDTH, HEIGHT = ScoreCall("width"), ScoreCall("height")
 SAMPLES: dict[str, list[Any]] = {

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.repair.test_repair_readers import trained
 from tests.shards.archives import Entry, write_tar
-from wdsflow import plan_repair, repair_shards
+from wdsflow import check, plan_repair, repair_shards
 from wdsflow.repair.repair_plan import RepairPlan
 
 # webdataset leaves its files to the garbage collector.
@@ -129,3 +129,31 @@ def test_a_step_that_costs_another_reader_samples_is_no_part_of_the_plan(tmp_pat
     urls = write_set(tmp_path, lambda number: [(f"{number}.jfif", picture(number)), (f"{number}.cls", b"1")])
     assert plan_repair(urls, ["timm"]).options() == ("--rename", "jfif=jpg")
     assert plan_repair(urls).options() == ("--structure-only",)
+
+
+@pytest.mark.parametrize("empty", [b"", b" \n"])
+def test_captions_in_json_take_the_place_of_empty_ones(empty: bytes, tmp_path: Path):
+    """A reader gets as many samples before: it trains on captions without text."""
+    captions = [empty if number % 2 else text(number) for number in range(12)]
+    urls = write_set(
+        tmp_path,
+        lambda number: [
+            (f"{number}.jpg", picture(number)),
+            (f"{number}.txt", captions[number]),
+            (f"{number}.json", nested(number)),
+        ],
+    )
+    plan = plan_repair(urls)
+    assert (plan.options(), plan.expected_samples) == (("--caption", "json:meta.caption"), 12)
+    report = repair_shards(urls, tmp_path / "out", plan=plan)
+    assert (report.difference, report.merged("applied")) == ("", {"--caption json:meta.caption": 6})
+    advice = check(urls, jobs=1).advice[0]
+    assert advice.does == "write txt from json:meta.caption (captions without text: now 6, then 0)"
+    assert (advice.usable, advice.safe) == (None, True)
+    assert advice.command.endswith(" --caption json:meta.caption")
+
+
+def test_empty_captions_without_a_text_elsewhere_need_no_repair(tmp_path: Path):
+    urls = write_set(tmp_path, lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", b"")])
+    assert plan_repair(urls) == RepairPlan()
+    assert not any("repair" in advice.command for advice in check(urls, jobs=1).advice)

@@ -17,7 +17,7 @@ from ..rules.kit.shape_edits import Edit, as_caption, changed, is_known, is_plai
 from ..verdicts.verdict import Verdict, judge
 from .repair_advice import advise_repair, promise, why_no_repair
 from .repair_forecast import RepairForecast
-from .training_advice import advise_training
+from .training_advice import advise_defaults, advise_training
 
 # Takes captions from json in a webdataset pipeline, without wdsflow; to be put before ``wds.decode``.
 _CAPTION_STAGES = """\
@@ -57,8 +57,11 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
         verdict for verdict in context.verdicts if verdict.usable < verdict.samples or verdict.outcome == "crashes"
     ]
     advice: list[Advice] = []
-    if short and context.evidence.samples:
-        advice += advise_repair(context, forecast)
+    shards = context.evidence.shards
+    if (short or forecast.empty_captions()) and context.evidence.samples:
+        repair = advise_repair(context, forecast)
+        advice += repair.advice
+        shards = repair.after
         for verdict in short:
             others = [*_flags(context, verdict), *_own_pipeline(context, verdict), *_field_map(context, verdict)]
             advice += [each for each in others if each.usable is None or each.usable > verdict.usable]
@@ -66,7 +69,7 @@ def advise(context: Context, forecast: RepairForecast) -> list[Advice]:
             is_of_samples = verdict.reasons and verdict.reasons[0].slug != "forecast"
             if is_of_samples and not any(each.reader == verdict.reader for each in advice):
                 advice.append(why_no_repair(verdict))
-    settings = advise_training(context)
+    settings = advise_training(context) if context.arguments is not None else advise_defaults(context, shards)
     # What ends the run comes before what it loses.
     is_first = context.arguments is not None and any(each.usable for each in short)
     return [*settings, *advice] if is_first else [*advice, *settings]

@@ -1,13 +1,13 @@
-"""The planned repair as advice: one command for all that loses nothing, and a second one if more helps at a price."""
+"""The planned repair as advice: one command for all that loses nothing, and others if more helps at a price."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from wdsflow.readers import READERS, resolve
 from wdsflow.readers.installed_versions import versions
 from wdsflow.repair.repair_plan import RepairPlan
-from wdsflow.scan.evidence import Evidence
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import escape
 from wdsflow.text.words import listed
 
@@ -19,17 +19,94 @@ from .repair_choice import PlannedRepair, choose_loss, choose_repair, is_better,
 from .repair_forecast import RepairForecast
 
 
-def advise_repair(context: Context, forecast: RepairForecast) -> list[Advice]:
-    """Return the planned repair for each reader that gains by it, and one that leaves samples out if that helps more."""
+@dataclass(frozen=True)
+class RepairAdvice:
+    """What a repair could do for some readers.
+
+    Attributes:
+        advice: the planned repair, if a reader gains by it; then those that gain more, at a price.
+        after: the shards as the planned repair would write them; as they are if it is not advised.
+    """
+
+    advice: list[Advice]
+    after: list[ShardEvidence]
+
+
+def advise_repair(context: Context, forecast: RepairForecast) -> RepairAdvice:
+    """Return the planned repair for each reader that gains by it, and those that help more at a price.
+
+    The price is samples that are left out, or another reader that gets fewer.
+    """
     before = [judge(context.evidence, reader) for reader in forecast.readers]
-    lossless = choose_repair(forecast)
+    best = list(before)
+    after = context.evidence.shards
     advice: list[Advice] = []
+    lossless = choose_repair(forecast)
     if not is_worse(lossless.after, before):
-        advice += _advice(context, forecast, before, lossless)
+        planned = list(_advice(context, forecast, before, lossless))
+        if planned:
+            after = forecast.repaired(lossless.plan).shards
+        advice += planned
+        best = list(lossless.after)
     losing = choose_loss(forecast, lossless.plan)
     if losing is not None and is_better(losing.after, before) and not is_worse(losing.after, before):
         advice += _advice(context, forecast, before, losing)
-    return advice
+        best = list(losing.after)
+    return RepairAdvice([*advice, *_for_some_readers(context, forecast, before, best)], after)
+
+
+def _for_some_readers(
+    context: Context, forecast: RepairForecast, before: Sequence[Verdict], best: Sequence[Verdict]
+) -> Iterator[Advice]:
+    """Yield repairs that bring single readers more samples than what is advised for all, and their price for the others.
+
+    Args:
+        context: the verdicts that the report shows.
+        forecast: for all readers.
+        before: their verdicts on the shards as they are.
+        best: those on the shards after the repair that is advised for all.
+    """
+    if len(forecast.readers) == 1:
+        return
+    by_plan: dict[RepairPlan, list[Advice]] = {}
+    for index, verdict in enumerate(best):
+        if verdict.usable == verdict.samples and verdict.outcome != "crashes":
+            continue
+        alone = forecast.alone(forecast.readers[index])
+        repair = _better_repair(alone, verdict)
+        if repair is not None:
+            shown = replace(context, verdicts=[context.verdicts[index]])
+            by_plan.setdefault(repair.plan, []).extend(_advice(shown, alone, [before[index]], repair))
+    for plan, group in by_plan.items():
+        titles = list(dict.fromkeys(advice.title for advice in group))
+        does = [f"for {listed(titles)} alone"]
+        price = _price(before, forecast.verdicts(plan))
+        if price:
+            does.append(f"although {price}")
+        for advice in group:
+            # Without options, the repair that is planned for OpenCLIP would be made.
+            yield replace(advice, does=", ".join([advice.does, *does]), options=plan.options(), safe=False)
+
+
+def _better_repair(forecast: RepairForecast, best: Verdict) -> PlannedRepair | None:
+    """Return a repair for the only reader of a forecast after which it gets more samples than by a verdict."""
+    repair: PlannedRepair | None = choose_repair(forecast)
+    if repair is not None and not is_better(repair.after, [best]):
+        repair = choose_loss(forecast, repair.plan)
+    return repair if repair is not None and is_better(repair.after, [best]) else None
+
+
+def _price(before: Sequence[Verdict], after: Sequence[Verdict]) -> str:
+    """Return which readers get fewer samples, and how many; "" if none does."""
+    losses: list[str] = []
+    for now, then in zip(before, after, strict=True):
+        if not is_worse([then], [now]):
+            continue
+        title = then.title.split(" (")[0]
+        ends = f"ends with an exception (now {now.usable:,} samples)"
+        gets = f"gets {then.usable:,} samples (now {now.usable:,})"
+        losses.append(f"{title} then {ends if then.outcome == 'crashes' else gets}")
+    return listed(losses)
 
 
 def promise(verdict: Verdict, does: str, usable: int, *, samples: int = 0, exact: bool) -> Advice:
@@ -49,8 +126,13 @@ def _advice(
     does = _does(forecast, repair.plan)
     options = _options(forecast, repair.plan)
     exact = is_known(forecast.repaired(repair.plan).shards)
+    fills = forecast.empty_captions(repair.plan) < forecast.empty_captions()
     for verdict, now, then in zip(context.verdicts, before, repair.after, strict=False):
-        if not is_better([then], [now]) or then.outcome == "crashes":
+        if then.outcome == "crashes":
+            continue
+        if not is_better([then], [now]):
+            if fills and verdict.pairs_with == "caption":
+                yield Advice(0, does, verdict.reader, options=options, safe=not repair.plan.loses)
             continue
         samples = max(then.samples, then.usable) if not repair.plan.loses else verdict.samples
         advice = promise(verdict, does, then.usable, samples=samples, exact=exact)
@@ -79,7 +161,9 @@ def _does(forecast: RepairForecast, plan: RepairPlan) -> str:
     if plan.drop_bad:
         left_out = forecast.repaired(replace(plan, drop_bad=False)).samples - forecast.repaired(plan).samples
         steps[-1] += f", {left_out:,} in all"
-    return listed([*_structure(forecast, plan), *steps]) or "write plain tars"
+    does = listed([*_structure(forecast, plan), *steps]) or "write plain tars"
+    now, then = forecast.empty_captions(), forecast.empty_captions(plan)
+    return f"{does} (captions without text: now {now:,}, then {then:,})" if then < now else does
 
 
 # What a repair did to the structure in its preview, by the words of its report.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from wdsflow.repair.repair_plan import RepairPlan
 
-from ..verdicts.verdict import Verdict
+from ..verdicts.verdict import Verdict, judge
 from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 
@@ -80,13 +80,19 @@ def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:
     """
     if plan.encoding and guess_encoding(forecast, plan).encoding != plan.encoding:
         return True
-    return is_worse(forecast.verdicts(plan), forecast.verdicts(RepairPlan()))
+    after = forecast.verdicts(plan)
+    if is_worse(after, [judge(forecast.evidence, reader) for reader in forecast.readers]):
+        return True
+    # What a repair without steps brings may take another pass over shards: only an exception ends more than a sample.
+    ends = any(verdict.outcome == "crashes" for verdict in after)
+    return ends and is_worse(after, forecast.verdicts(RepairPlan()))
 
 
 def _best_plan(forecast: RepairForecast) -> RepairPlan:
     plan = RepairPlan()
     for suggest in SUGGESTIONS:
-        if all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan)):
+        has_all = all(verdict.usable == verdict.samples for verdict in forecast.verdicts(plan))
+        if has_all and not forecast.empty_captions(plan):
             break
         for attempt in suggest(forecast, plan):
             if not _is_worse_plan(forecast, attempt, plan):
@@ -96,12 +102,17 @@ def _best_plan(forecast: RepairForecast) -> RepairPlan:
 
 
 def _is_worse_plan(forecast: RepairForecast, one: RepairPlan, other: RepairPlan) -> bool:
-    """Return whether a plan is worse; if a reader ends with an exception in any case, by what it could get at most."""
+    """Return whether a plan is worse: readers get fewer samples, or the same ones with more empty captions.
+
+    If a reader ends with an exception in any case, what it could get at most is compared.
+    """
     after, before = forecast.verdicts(one), forecast.verdicts(other)
     if is_worse(after, before):
         return True
     if is_better(after, before):
         return False
+    if forecast.empty_captions(one) > forecast.empty_captions(other):
+        return True
     crashing = [then.outcome == "crashes" and now.outcome == "crashes" for then, now in zip(after, before, strict=True)]
     if not any(crashing):
         return False

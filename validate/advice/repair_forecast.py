@@ -10,21 +10,22 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
+from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.energon import meetings
-from wdsflow.repair.borders import UNMOVED, borders
+from wdsflow.repair.borders import UNMOVED, Borders, borders
 from wdsflow.repair.field_contents import is_refused
-from wdsflow.repair.pairing import TEXTS_BUT_JSON
+from wdsflow.repair.pairing import CAPTIONS_ALONE
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import Evidence, ScanOptions, Shape, ShardEvidence
+from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Part, ScanOptions, Shape, ShardEvidence
 from wdsflow.scan.naming import CAPTIONS, IMAGES
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
 
-from ..rules.kit.shape_edits import ShapeEdits, changed, shapes_of
+from ..rules.kit.shape_edits import CAPTION, ShapeEdits, changed, shapes_of
 from ..verdicts.verdict import Verdict, judge
 from .preview_scan import NOT_TRIED, scan_preview
 
@@ -41,6 +42,14 @@ _MOST_SHAPES = 50
 # Bytes of shards that are all used to compare plans, and of more shards, how many of a kind.
 _SMALL_SET = 64 << 20
 _OF_A_KIND = 2
+
+
+class PreviewKey(NamedTuple):
+    """All that the evidence of a shard as a plan would write it depends on."""
+
+    url: Shard
+    moved: Borders
+    plan: RepairPlan
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,8 @@ class RepairForecast:
         readers: whose verdicts are wanted.
         options: of the scan.
         scan: scans shards; called only if previews are needed.
+        is_draft: see ``draft``.
+        previews: of the shards, which another forecast with these options has read; changed.
     """
 
     def __init__(
@@ -79,6 +90,7 @@ class RepairForecast:
         scan: Scan,
         *,
         is_draft: bool = False,
+        previews: dict[PreviewKey, ShardEvidence] | None = None,
     ) -> None:
         self.evidence = evidence
         self._is_draft = is_draft
@@ -97,7 +109,7 @@ class RepairForecast:
         self._restructured = {
             index for index, shard in enumerate(self._shards) if index in self._moved or not keeps_structure(shard)
         }
-        self._previews: dict[tuple[int, RepairPlan], ShardEvidence] = {}
+        self._previews = {} if previews is None else previews
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
 
@@ -111,7 +123,13 @@ class RepairForecast:
         if options == self._options and len(shards) == len(self.evidence.shards):
             return self
         evidence = replace(self.evidence, shards=shards)
-        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True)
+        # What both read in the same way is read once.
+        previews = self._previews if options == self._options else None
+        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True, previews=previews)
+
+    def alone(self, reader: Reader) -> "RepairForecast":
+        """Return a forecast of the same shards for one of the readers."""
+        return RepairForecast(self.evidence, [reader], self._options, self._scan, previews=self._previews)
 
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
@@ -125,6 +143,16 @@ class RepairForecast:
             evidence = Evidence(self.evidence.level, self.repaired(plan).shards)
             self._verdicts[plan] = tuple(judge(evidence, reader) for reader in self.readers)
         return self._verdicts[plan]
+
+    def empty_captions(self, plan: RepairPlan | None = None) -> int:
+        """Return how many captions the repaired shards have that are empty; 0 if no reader takes captions.
+
+        Without a plan, that of the shards as they are.
+        """
+        if not any(reader.pairs_with == "caption" for reader in self.readers):
+            return 0
+        shards = self.evidence.shards if plan is None else self.repaired(plan).shards
+        return sum(map(empty_captions, shards))
 
     def _predict(self, plan: RepairPlan) -> RepairedSet:
         if plan.drop_bad and not any(reader.same_fields for reader in self.readers):
@@ -141,7 +169,7 @@ class RepairForecast:
         shards: list[ShardEvidence] = []
         is_known = True
         for index, shard in enumerate(self._shards):
-            repaired = self._previews.get((index, plan))
+            repaired = self._previews.get(self._preview_key(index, plan))
             if repaired is None:
                 is_known = is_known and index not in previewed
                 repaired = _edited(shard, edits)
@@ -153,15 +181,18 @@ class RepairForecast:
         return RepairedSet(shards, is_known)
 
     def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:
+        missing = [index for index in indexes if self._preview_key(index, plan) not in self._previews]
         # A pipe can be read once, and was.
-        new = [
-            index for index in indexes if (index, plan) not in self._previews and not self._shards[index].url.is_pipe
-        ]
+        new = [index for index in missing if not self._shards[index].url.is_pipe]
         if not new:
             return
         scans = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
         scanned = self._scan([self._shards[index].url for index in new], self._options, how=scans)
-        self._previews.update(((index, plan), shard) for index, shard in zip(new, scanned, strict=True))
+        for index, shard in zip(new, scanned, strict=True):
+            self._previews[self._preview_key(index, plan)] = shard
+
+    def _preview_key(self, index: int, plan: RepairPlan) -> PreviewKey:
+        return PreviewKey(self._shards[index].url, self._moved.get(index, UNMOVED), plan)
 
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
         if index in self._restructured or index in self._compared:
@@ -170,6 +201,15 @@ class RepairForecast:
         if index == 0 and plan.steps() and any(reader.same_fields for reader in self.readers):
             return True
         return _needs_contents(self._shards[index], plan, is_read=self._options.level != "names")
+
+
+def empty_captions(shard: ShardEvidence) -> int:
+    """Return how many samples of a shard have a caption without text: readers train on it, and learn nothing."""
+    return sum(run.count for run in shard.runs.counted() if any(map(_is_empty_caption, run.shape)))
+
+
+def _is_empty_caption(part: Part) -> bool:
+    return part.suffix == CAPTION and part.status in (EMPTY, BLANK)
 
 
 def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:
@@ -245,8 +285,8 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
     has_image = has_text = False
     for shape in shapes:
         image, text = _has(shape, IMAGES), _has(shape, CAPTIONS)
-        # json next to an image may be no caption.
-        has_image = has_image or (image and not _has(shape, TEXTS_BUT_JSON))
+        # json or a label next to an image may be no caption.
+        has_image = has_image or (image and not _has(shape, CAPTIONS_ALONE))
         has_text = has_text or (text and not image)
     return has_image and has_text
 

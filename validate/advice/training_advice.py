@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
+from wdsflow.readers.base import Reader
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.readers.open_clip.startup import with_braces
+from wdsflow.scan.evidence import Evidence, ShardEvidence
 from wdsflow.text.shell import command
 from wdsflow.text.words import how_many
 
@@ -15,16 +16,13 @@ from ..forecast.forecast import Forecast, forecast
 from ..forecast.resources import working_settings
 from ..rules.kit.base import Context
 from ..rules.rule_catalog import run_rules
+from ..verdicts.verdict import judge
 from .training_flags import merged_flags, paired_flags
 
 
 def advise_training(context: Context) -> list[Advice]:
-    """Return settings with which a command that stalls or never steps would run; the one that changes least first.
-
-    Without a command, it is that with OpenCLIP's defaults, and there is one setting at most.
-    """
-    if context.arguments is None:
-        return list(islice(_for_defaults(context), 1))
+    """Return settings with which a command that stalls or never steps would run; the one that changes least first."""
+    assert context.arguments is not None
     tried = TriedSettings(context)
     found: list[Advice] = []
     for each in context.forecasts:
@@ -36,27 +34,44 @@ def advise_training(context: Context) -> list[Advice]:
     return found
 
 
-def _for_defaults(context: Context) -> Iterator[Advice]:
-    """Yield settings for OpenCLIP where its defaults fail on these shards, although samples pass."""
-    shards = len(context.evidence.shards)
-    if shards > _FEW_SHARDS:
-        return
-    for verdict, reader in zip(context.verdicts, context.readers, strict=False):
-        arguments = Arguments(train_num_samples=verdict.usable)
-        # A smaller set is an example.
-        is_too_small = verdict.usable < arguments.batch_size
-        if not reader.name.startswith("open-clip") or verdict.outcome not in ("trains", "loses") or is_too_small:
+def advise_defaults(context: Context, shards: Sequence[ShardEvidence]) -> list[Advice]:
+    """Return at most one setting for OpenCLIP, if its defaults fail on shards of which samples pass.
+
+    Args:
+        context: of the shards as they are.
+        shards: those to train on: as they are, or as the planned repair would write them.
+    """
+    if len(shards) > _FEW_SHARDS:
+        return []
+    evidence = replace(context.evidence, shards=list(shards))
+    for reader in context.readers:
+        if not reader.name.startswith("open-clip"):
             continue
-        expected = forecast(context.evidence, reader, arguments)
-        if expected.crash_kind == "shards":
-            fails = f", {how_many(shards, 'shard is', 'shards are')} too few"
-        elif expected.stalled:
-            fails = f" and batches of {arguments.batch_size}, a worker gets too few samples"
-        else:
-            continue
-        for flags in working_settings(context.evidence, reader, arguments, verdict.usable):
-            does = f"with OpenCLIP's default of {arguments.workers} workers{fails}: train with {command(flags)}"
-            yield Advice(0, does, reader.name, flags=flags)
+        verdict = judge(evidence, reader)
+        if verdict.outcome in ("trains", "loses"):
+            advice = _for_defaults(evidence, reader, verdict.usable)
+            if advice is not None:
+                return [advice]
+    return []
+
+
+def _for_defaults(evidence: Evidence, reader: Reader, usable: int) -> Advice | None:
+    """Return the setting that changes least, None if OpenCLIP's defaults work or nothing helps."""
+    arguments = Arguments(train_num_samples=usable)
+    expected = forecast(evidence, reader, arguments)
+    if expected.crash_kind == "shards":
+        fails = f", {how_many(len(evidence.shards), 'shard is', 'shards are')} too few"
+        if usable < arguments.batch_size:
+            fails += f", and {how_many(usable, 'sample')} for a batch of {arguments.batch_size}"
+    elif expected.stalled:
+        fails = f" and batches of {arguments.batch_size}, a worker gets too few samples"
+    else:
+        return None
+    flags = next(working_settings(evidence, reader, arguments, usable), None)
+    if flags is None:
+        return None
+    does = f"with OpenCLIP's default of {arguments.workers} workers{fails}: train with {command(flags)}"
+    return Advice(0, does, reader.name, flags=flags)
 
 
 def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:

@@ -35,12 +35,15 @@ class Starved:
     """A worker that never fills a batch: its process hangs."""
 
     epoch: int
-    rank: int  # -1: all of them, if shards are drawn
+    # -1: all of them, if shards are drawn.
+    rank: int
     worker: int
-    usable: int  # samples in one pass over its shards
+    # Samples in one pass over its shards.
+    usable: int
     shards: int
     batch_size: int
-    hangs: bool = True  # False: the reader detects it, and ends with an error
+    # False: the reader detects it, and ends with an error.
+    hangs: bool = True
 
     def __str__(self) -> str:
         who = f"rank {self.rank} worker {self.worker}" if self.rank >= 0 else "every worker"
@@ -53,9 +56,12 @@ class Starved:
 class Resampled:
     """The effect of drawing shards with replacement in one epoch, on average."""
 
-    draws: float  # shards opened, over all workers
-    never_seen: float  # share of the shards with a weight that no worker draws
-    dead_shards: int  # shards that can be drawn but have no usable sample
+    # Shards opened, over all workers.
+    draws: float
+    # Share of the shards with a weight that no worker draws.
+    never_seen: float
+    # Shards that can be drawn but have no usable sample.
+    dead_shards: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +74,43 @@ class Forecast:
     world_size: int = 1
     batch_size: int = 64
     epochs: int = 0
-    applies: bool = True  # False: the command does not read shards in a known way
-    crash: str | None = None  # the exception that ends the command before or in the first epochs
+    # False: the command does not read shards in a known way.
+    applies: bool = True
+    # The exception that ends the command before or in the first epochs.
+    crash: str | None = None
     crash_kind: CrashKind = "other"
-    stalled: tuple[Starved, ...] = ()  # in the first epoch in which any worker starves
-    batches_before_stall: int = 0  # of each rank, in that epoch
+    # In the first epoch in which any worker starves.
+    stalled: tuple[Starved, ...] = ()
+    # Of each rank, in that epoch.
+    batches_before_stall: int = 0
     epochs_checked: int = 0
-    exact: bool = True  # False: the shards of a worker cannot be predicted
+    # False: the shards of a worker cannot be predicted.
+    exact: bool = True
     length: EpochLength | None = None
     length_source: str = ""
-    steps: int = 0  # optimizer steps of one epoch
+    # Optimizer steps of one epoch.
+    steps: int = 0
     accum_freq: int = 1
     warmup: int = 0
-    usable: int = 0  # samples in one pass over all workers' shards, epoch 0
-    shares: tuple[int, ...] = ()  # usable samples of each worker in epoch 0, rank by rank
-    poorest: WorkerPass | None = None  # of epoch 0
+    # Samples in one pass over all workers' shards, epoch 0.
+    usable: int = 0
+    # Usable samples of each worker in epoch 0, rank by rank.
+    shares: tuple[int, ...] = ()
+    # Of epoch 0.
+    poorest: WorkerPass | None = None
     richest: WorkerPass | None = None
     # Uses of a sample in epoch 0: of the worker with the fewest samples, with the most.
     seen: tuple[float, float] = (0.0, 0.0)
-    unseen: int = 0  # samples that epoch 0 does not use, at least
+    # Samples that epoch 0 does not use, at least.
+    unseen: int = 0
     resampled: Resampled | None = None
     resources: Resources | None = None
-    validation: str | None = None  # the problem with --val-data
+    # The problem with --val-data.
+    validation: str | None = None
     validation_crash: bool = False
     notes: tuple[str, ...] = ()
-    not_expanded: str = ""  # a pattern of --train-data that OpenCLIP takes for the name of one shard
+    # A pattern of --train-data that OpenCLIP takes for the name of one shard.
+    not_expanded: str = ""
 
     @property
     def total_steps(self) -> int:
@@ -151,11 +169,13 @@ def forecast(
         expected = _drawn(base, shards, arguments, found, length)
     else:
         expected = _dealt(base, shards, arguments, length)
-    if ours:  # it has no workers, shuffles in memory that it limits, and needs no /dev/shm
+    # It has no workers, shuffles in memory that it limits, and needs no /dev/shm.
+    if ours:
         expected = replace(expected, resources=None)
     if arguments.seed < 0 and not arguments.dataset_resampled:
         notes.append("with a negative --seed each worker shuffles the shards by a different seed: not exact")
-    elif evidence.level != "full" and not ours:  # the check before training has no levels
+    elif evidence.level != "full" and not ours:
+        # The check before training has no levels.
         notes.append("contents were not decoded: --level full makes the counts exact")
     return replace(expected, exact=expected.exact and evidence.level == "full" and not note, notes=tuple(notes))
 
@@ -178,7 +198,8 @@ def _dealt(base: Forecast, shards: ShardPasses, arguments: Arguments, length: Ep
     """Follow every worker through the first epochs, until one starves or crashes."""
     passes = list(worker_passes(shards, arguments, 0))
     poorest, richest = (best(passes, key=lambda each: each.usable) for best in (min, max))
-    used = length.worker_batches * arguments.batch_size  # by each worker
+    # By each worker.
+    used = length.worker_batches * arguments.batch_size
     shares = tuple(each.usable for each in passes)
     raw = [each.raw for each in passes]
     found = replace(

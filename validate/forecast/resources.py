@@ -25,7 +25,8 @@ from wdsflow.text.words import how_many
 from ..verdicts.reader_pass import PassResult, run_pass
 from ..verdicts.wording import crash_text, no_verdict_text, unreadable_text, why_unread
 
-_VISITS = 300_000  # shards, over all checked epochs: some seconds at most
+# Shards, over all checked epochs: some seconds at most.
+_VISITS = 300_000
 _EPOCHS_LEAST = 3
 
 
@@ -37,11 +38,14 @@ class WorkerPass:
     rank: int
     worker: int
     shards: int
-    raw: int  # samples as it forms them; these go through the shuffle buffer
+    # Samples as it forms them; these go through the shuffle buffer.
+    raw: int
     usable: int
-    batches: int  # full batches; training drops the rest of every pass
+    # Full batches; training drops the rest of every pass.
+    batches: int
     crash: str | None = None
-    unknown: int = 0  # shards that were not scanned
+    # Shards that were not scanned.
+    unknown: int = 0
 
 
 class ShardPasses:
@@ -55,7 +59,8 @@ class ShardPasses:
     ) -> None:
         self.reader = reader
         self.shards = shards
-        self.unknown = unknown  # indices of shards that may hold samples but were not scanned
+        # Indices of shards that may hold samples but were not scanned.
+        self.unknown = unknown
         self.alone = [run_pass(reader, [shard]) for shard in shards]
         runs = [reader.runs(shard) if reader.opens(shard) else Runs() for shard in shards]
         self.heads = [each.head.key if each.head else None for each in runs]
@@ -63,7 +68,8 @@ class ShardPasses:
 
     def over(self, indices: Sequence[int]) -> PassResult:
         """Return the result of one pass over these shards, in this order."""
-        tail: str | None = None  # key of the open sample: OpenCLIP does not mark the end of a shard
+        # Key of the open sample: OpenCLIP does not mark the end of a shard.
+        tail: str | None = None
         for index in indices:
             head = self.heads[index]
             if self.alone[index].crash is not None or (head is not None and head == tail):
@@ -80,8 +86,10 @@ class NamedShards(NamedTuple):
     """The shards of a training command, as OpenCLIP lists them."""
 
     shards: list[ShardEvidence]
-    note: str = ""  # set if they differ from the scanned ones
-    unknown: frozenset[int] = frozenset()  # indices of shards that may exist but were not scanned
+    # Set if they differ from the scanned ones.
+    note: str = ""
+    # Indices of shards that may exist but were not scanned.
+    unknown: frozenset[int] = frozenset()
 
 
 def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: bool = False) -> NamedShards:
@@ -100,7 +108,8 @@ def named_shards(urls: Sequence[str] | None, evidence: Evidence, *, literally: b
         return NamedShards(list(evidence.shards), note)
     pairs = list(zip(locations, found, strict=True))
     shards = [shard or unread(url) for url, shard in pairs]
-    unknown = frozenset(  # OpenCLIP may find these; for servers and commands this is not known
+    # OpenCLIP may find these; for servers and commands this is not known.
+    unknown = frozenset(
         place
         for place, (url, shard) in enumerate(pairs)
         if shard is None and (url.path is None or os.path.isfile(url.path))
@@ -170,8 +179,10 @@ def _plain(url: Shard) -> Shard:
     return url if url.path is None else Shard.file(os.path.normpath(url.path))
 
 
-_LOCAL = "local-dir:"  # how --model names a folder with a config
-_PREFETCH = 2  # batches that torch keeps ready for each worker
+# How --model names a folder with a config.
+_LOCAL = "local-dir:"
+# Batches that torch keeps ready for each worker.
+_PREFETCH = 2
 
 # Assumptions for the time to the first batch, fast end and slow end: storage of one machine in bytes per second;
 # Pillow's time for one image in seconds, plus megapixels per second on one core, with resizing.
@@ -184,14 +195,22 @@ _PIXELS = (1e8, 4e7)
 class Resources:
     """Resources of one machine. ``None``: not known at this level."""
 
-    shuffle_bytes: int | None  # contents of all shuffle buffers at their fullest
-    available_bytes: int | None  # memory free on this machine
-    shm_bytes: int  # for batches on their way to the training process
-    shm_total: int | None  # size of /dev/shm here
-    image_size: tuple[int, int]  # height, width
-    image_size_known: bool  # False: 224 was assumed
-    raw_before_first: int  # samples that a worker reads before its first batch
-    first_batch: tuple[float, float] | None  # seconds, fast and slow end
+    # Contents of all shuffle buffers at their fullest.
+    shuffle_bytes: int | None
+    # Memory free on this machine.
+    available_bytes: int | None
+    # For batches on their way to the training process.
+    shm_bytes: int
+    # Size of /dev/shm here.
+    shm_total: int | None
+    # Height, width.
+    image_size: tuple[int, int]
+    # False: 224 was assumed.
+    image_size_known: bool
+    # Samples that a worker reads before its first batch.
+    raw_before_first: int
+    # Seconds, fast and slow end.
+    first_batch: tuple[float, float] | None
 
 
 def estimate(
@@ -222,7 +241,8 @@ def estimate(
     height, width, known = image_size(arguments)
     free, shared = _free_memory()
     batch = arguments.batch_size * (3 * height * width * 4 + (arguments.force_context_length or 77) * 8)
-    wanted = arguments.batch_size * total / usable if usable else 0.0  # samples that contain this many usable ones
+    # Samples that contain this many usable ones.
+    wanted = arguments.batch_size * total / usable if usable else 0.0
     reads = int(min(most_raw, initial + 2 * wanted))
     return Resources(
         shuffle_bytes=None if mean is None else round(buffers * mean),
@@ -361,9 +381,11 @@ def _all_missing(val_data: str) -> str:
     return f"--val-data: {unreadable_text(missing)}"
 
 
-_MOST_LOST = 0.05  # share of the validation samples
+# Share of the validation samples.
+_MOST_LOST = 0.05
 _TRIES = 32
-_LEAST_BATCH = 0.5  # of the requested batch: a much smaller one trains another model
+# Of the requested batch: a much smaller one trains another model.
+_LEAST_BATCH = 0.5
 
 
 def working_settings(

@@ -14,7 +14,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
 from ..report.as_json import picked
-from ..report.report_text import Writer
+from ..report.writer import Writer
 from .shown_sample import Listed
 
 if TYPE_CHECKING:
@@ -27,12 +27,15 @@ class Overview:
 
     shards: Sequence[ShardEvidence]
     layout: SetLayout
-    fields: dict[str, FieldCount] = field(default_factory=dict)  # the most frequent first
-    shapes: dict[tuple[str, ...], int] = field(default_factory=dict)  # field names of neighbouring members with one key
+    # The most frequent first.
+    fields: dict[str, FieldCount] = field(default_factory=dict)
+    # field names of neighbouring members with one key.
+    shapes: dict[tuple[str, ...], int] = field(default_factory=dict)
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)
-    tallies: dict[str, tuple[Tally, str]] = field(default_factory=dict)  # name -> sum, shard of the first place
+    # Name -> sum, shard of the first place.
+    tallies: dict[str, tuple[Tally, str]] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -134,8 +137,10 @@ def _most_frequent(counts: Mapping[str, int], most: int | None = None) -> dict[s
     return dict(Counter(counts).most_common(most))
 
 
-MOST = 12  # rows of a table
-_BAR = 30  # characters
+# Rows of a table.
+MOST = 12
+# Characters.
+_BAR = 30
 
 
 def show_overview(total: Overview, console: "Console") -> None:
@@ -206,7 +211,8 @@ def _images(images: ImageFacts, writer: Writer) -> None:
         f"mean {mean:.2f} megapixels, largest {images.largest / 1e6:,.2f}",
         hang=8,
     )
-    sides: Counter[int] = Counter()  # powers of two of the side of a square with as many pixels
+    # Powers of two of the side of a square with as many pixels.
+    sides: Counter[int] = Counter()
     for power, number in images.megapixels.items():
         sides[power // 2] += number
     most = max(sides.values(), default=1)

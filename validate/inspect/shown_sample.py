@@ -28,7 +28,7 @@ from wdsflow.text.install import install_extras
 from wdsflow.text.shell import escape
 from wdsflow.text.words import short, size
 
-from ..report.report_text import Writer
+from ..report.writer import Writer
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -40,8 +40,10 @@ class Listed:
     """Neighbouring members that share one key."""
 
     key: str
-    offset: int  # offset of the first member's header, bytes from the start of the (uncompressed) tar
-    members: list[tuple[str, int, int]] = field(default_factory=list)  # field, bytes, offset of its contents
+    # Offset of the first member's header, bytes from the start of the (uncompressed) tar.
+    offset: int
+    # field, bytes, offset of its contents.
+    members: list[tuple[str, int, int]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -53,7 +55,8 @@ def first_samples(url: Shard, count: int, *, allow_pipe: bool = False) -> list[L
     """Return the first ``count`` samples of a shard; fewer, or none, if it cannot be read further."""
     found: list[Listed] = []
     with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
-        found.extend(islice(listed(source), count))  # keeps samples that were read before an error
+        # Keeps samples that were read before an error.
+        found.extend(islice(listed(source), count))
     return found
 
 
@@ -73,12 +76,17 @@ def listed(source: Source) -> Iterator[Listed]:
         raise SourceError("io", walk.stop.detail)
 
 
-SIDE = 320  # pixels of the longer side of a thumbnail
+# Pixels of the longer side of a thumbnail.
+SIDE = 320
 _TEXTS = frozenset({"txt", "text", "caption", "json", "jsn", "cls", "label"})
-_LONGEST = 4_000  # bytes of a text that are shown, and characters
-_LARGEST = 256 << 20  # bytes of an encoded image
-_BUDGET = 512 << 20  # bytes of memory for decoding one image
-_MOST = 100  # samples of one key
+# Bytes of a text that are shown, and characters.
+_LONGEST = 4_000
+# Bytes of an encoded image.
+_LARGEST = 256 << 20
+# Bytes of memory for decoding one image.
+_BUDGET = 512 << 20
+# Samples of one key.
+_MOST = 100
 
 
 @dataclass
@@ -139,7 +147,8 @@ def some_samples(
     )
     picked = {place for _, place in heapq.nsmallest(count, drawn)}
     shards = sorted({(number, urls[number]) for number, _ in picked})
-    for place, sample, source in _samples(shards, lambda *_: None, allow_pipe=allow_pipe):  # problems: reported above
+    # Problems: reported above.
+    for place, sample, source in _samples(shards, lambda *_: None, allow_pipe=allow_pipe):
         if place in picked:
             yield _read(urls[place[0]], sample, source)
 
@@ -205,7 +214,8 @@ def _jpeg(picture: "Image") -> str:
     return b64encode(buffer.getvalue()).decode("ascii")
 
 
-_WIDTH = 40  # characters of a picture
+# Characters of a picture.
+_WIDTH = 40
 
 
 def show_contents(samples: Iterable[ShownSample], console: "Console") -> int:
@@ -234,8 +244,10 @@ def _pictures(console: "Console") -> Callable[["Image"], None] | None:
     """Return the function that prints a picture; None without a terminal that can be queried and show it."""
     if not (console.is_terminal and _can_query_terminal()):
         return None
-    logging.getLogger("textual_image").setLevel(logging.ERROR)  # it warns if the terminal does not report its font
-    try:  # on import it queries the terminal, and waits up to 0.1 s for each answer
+    # It warns if the terminal does not report its font.
+    logging.getLogger("textual_image").setLevel(logging.ERROR)
+    try:
+        # On import it queries the terminal, and waits up to 0.1 s for each answer.
         from textual_image.renderable import Image as Renderable
     except ImportError:
         console.print(f"to see pictures here: {install_extras('pictures')}", soft_wrap=True, markup=False)

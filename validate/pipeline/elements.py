@@ -9,9 +9,11 @@ from typing import Any, TypeGuard, cast
 
 from .marks import is_array, is_key
 
-_CHANNELS = 4  # of a picture, at most
+# Of a picture, at most.
+_CHANNELS = 4
 _PICTURE_DIMENSIONS = 3
-_SOME_SHAPE = slice(None, None, 2)  # height and channels, wherever the channels are
+# Height and channels, wherever the channels are.
+_SOME_SHAPE = slice(None, None, 2)
 
 
 def is_blank(item: object) -> bool:

@@ -1,6 +1,7 @@
 """Samples that a stage yields more often than it got them, by their keys."""
 
-_MOST_FOLLOWED = 200_000  # keys of each stage, with and without the shard
+# Keys of each stage, with and without the shard.
+_MOST_FOLLOWED = 200_000
 
 
 class FollowedKeys:

@@ -21,11 +21,13 @@ from .run_pipeline import run_pipeline
 from .run_reasons import reasons_of
 from .run_reports import ReportedStage, RunRequest
 from .sample_contents import contents_in
-from .sample_copies import places_in
+from .sample_copies import locations_in
 from .sample_keys import SampleKeys
 
-SAMPLES, SECONDS = 10_000, 60.0  # of a run without a limit of the user's
-_MOST_KEYS = 100_000  # samples of which the keys are compared
+# Of a run without a limit of the user's.
+SAMPLES, SECONDS = 10_000, 60.0
+# Samples of which the keys are compared.
+_MOST_KEYS = 100_000
 _FUNCTION = "name a function of the shards, def make(urls): ..."
 _KEEP_FIELDS = "let it give a field of the shards unchanged as well while you validate, such as the caption"
 _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds.to_tuple("__key__", "jpg", "txt")'
@@ -35,10 +37,13 @@ _KEEP_KEYS = 'let it give the __key__ as well while you validate, such as by wds
 class RunLimits:
     """How much of a pipeline is read."""
 
-    samples: int | None = None  # None: up to SAMPLES, or ``seconds``
-    whole: bool = False  # to its end
+    # None: up to SAMPLES, or ``seconds``.
+    samples: int | None = None
+    # To its end.
+    whole: bool = False
     seconds: float = SECONDS
-    patience: float = 60.0  # seconds without any step after which it hangs
+    # Seconds without any step after which it hangs.
+    patience: float = 60.0
 
     def request(self, urls: tuple[str, ...], folder: str, held: int, keys: frozenset[str]) -> RunRequest:
         """Return the request for a run over shards that hold so many samples."""
@@ -68,7 +73,7 @@ def judge_pipeline(
     urls = tuple(shard.url for shard in evidence.shards)
     remote = any("://" in url or url.startswith("pipe:") for url in urls)
     compares = not remote and evidence.samples <= _MOST_KEYS
-    places = [place for url in urls for place in places_in(url, allow_pipe=allow_pipe)] if compares else []
+    places = [place for url in urls for place in locations_in(url, allow_pipe=allow_pipe)] if compares else []
     with scratch("run") as folder:
         keys = frozenset(place.key for place in places)
         request = limits.request(urls, str(folder), evidence.samples, keys)

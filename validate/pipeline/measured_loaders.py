@@ -17,7 +17,8 @@ class MeasuredLoaders:
 
     def __init__(self, request: RunRequest, until: float) -> None:
         self.request, self.until = request, until
-        self._twins: dict[int, TorchLoader] = {}  # a pipeline that repeats begins the same one again
+        # A pipeline that repeats begins the same one again.
+        self._twins: dict[int, TorchLoader] = {}
 
     def run(self, loader: TorchLoader) -> Iterable[object]:
         """Iterate over a copy of a loader."""
@@ -40,10 +41,12 @@ class _Measured:
         self._run: ReportedRun | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._dataset, self._request, self._until)  # for workers that are not forked
+        # For workers that are not forked.
+        return type(self), (self._dataset, self._request, self._until)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _Measured._OURS:  # before it is made
+        # Before it is made.
+        if name in _Measured._OURS:
             raise AttributeError(name)
         return getattr(self._dataset, name)
 
@@ -96,7 +99,8 @@ class MeasuredItems(_Measured):
 
     def __getattr__(self, name: str) -> Any:
         value = super().__getattr__(name)
-        if name == "__getitems__" and callable(value):  # torch takes a whole batch by it, if a dataset has it
+        # torch takes a whole batch by it, if a dataset has it.
+        if name == "__getitems__" and callable(value):
             return lambda indices: self._taken(indices, lambda: value(indices))
         return value
 
@@ -118,5 +122,6 @@ class MeasuredItems(_Measured):
             run.enters(index)
             meter.count(item)
             run.look(0, item)
-        run.report()  # a worker is killed without notice when all is read
+        # A worker is killed without notice when all is read.
+        run.report()
         return items

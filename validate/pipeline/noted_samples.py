@@ -21,14 +21,17 @@ class ProcessNotes:
     """
 
     def __init__(self, folder: Path, process: str, keys: Collection[str]) -> None:
-        self.without_key = 0  # elements that came out, in which no key of a sample is visible
-        self.perhaps_batches = 0  # of these, elements that may hold several samples
+        # Elements that came out, in which no key of a sample is visible.
+        self.without_key = 0
+        # Of these, elements that may hold several samples.
+        self.perhaps_batches = 0
         self._keys = keys
         self._entered = RunList(folder, process, "entered")
         self._items = RunList(folder, process, "items")
         self._delivered = RunList(folder, process, "delivered")
         self._rows = RunList(folder, process, "rows")
-        self._with_content = set[tuple[str, str]]()  # shard and key
+        # Shard and key.
+        self._with_content = set[tuple[str, str]]()
 
     def enters(self, sample: Mapping[object, object]) -> None:
         """Note a sample that is read, with its content if that was not noted before."""

@@ -18,7 +18,8 @@ class StageLoss(NamedTuple):
     """Samples that one stage left out in one way."""
 
     stage: ReportedStage
-    loss: LostSamples | None  # None: without an exception, and not one by one
+    # None: without an exception, and not one by one.
+    loss: LostSamples | None
     samples: int
 
 
@@ -31,9 +32,12 @@ class Observation:
     keys: SampleKeys
     content: OutputContent
     urls: tuple[str, ...]
-    noted_as_opened: set[str]  # shards
-    max_loss: float = 0.05  # share of samples, 0 to 1
-    single_valued: frozenset[str] = frozenset()  # columns of the output, see ``copies_run``
+    # Shards.
+    noted_as_opened: set[str]
+    # Share of samples, 0 to 1.
+    max_loss: float = 0.05
+    # Columns of the output, see ``copies_run``.
+    single_valued: frozenset[str] = frozenset()
 
     @property
     def stages(self) -> list[ReportedStage]:
@@ -157,9 +161,8 @@ class Observation:
     def _losses_of(self, stage: ReportedStage) -> list[StageLoss]:
         if stage.taken_kind == stage.kind == "batch":
             return self._lost_batches(stage)
-        if (
-            stage.number == 1 and stage.blanks and self.read is None
-        ):  # its input is not visible: no more than is missing
+        # Its input is not visible: no more than is missing.
+        if stage.number == 1 and stage.blanks and self.read is None:
             missing = max(0, self._share[0] - self._share[1])
             return [StageLoss(stage, stage.losses[BLANK], min(stage.blanks, missing))] if missing else []
         if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
@@ -168,8 +171,10 @@ class Observation:
         silent = stage.lost - stage.combined - sum(loss.samples for loss in losses)
         if self.limited and stage.batch > 1:
             processes = sum(each.place != MAIN for each in self.run.reports) or 1
-            silent -= (stage.batch - 1) * processes  # a batch that was not full when reading ended
-        if silent > 0 and stage.ended:  # otherwise they may still be in a buffer
+            # A batch that was not full when reading ended.
+            silent -= (stage.batch - 1) * processes
+        # Otherwise they may still be in a buffer.
+        if silent > 0 and stage.ended:
             losses.append(StageLoss(stage, None, silent))
         return losses
 

@@ -56,7 +56,8 @@ class OutputColumn:
     """One column of the output."""
 
     name: str
-    values: Counter[str] = field(default_factory=Counter)  # by their marks
+    # By their marks.
+    values: Counter[str] = field(default_factory=Counter)
 
     @property
     def rows(self) -> int:

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from ..tracing.pipeline_steps import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
 
-_ENDLESS = 3  # passes over the shards, of a pipeline whose object says that it never ends
-_UNKNOWN = 10  # of one that may end: its own code may read several times
+# Passes over the shards, of a pipeline whose object says that it never ends.
+_ENDLESS = 3
+# Of one that may end: its own code may read several times.
+_UNKNOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +16,10 @@ class PassLimit:
     """The number of samples after which a pipeline that has not ended is ended."""
 
     samples: float = math.inf
-    until_output: float = math.inf  # the same, as long as nothing has come out
-    never_ends: bool = False  # its object says so
+    # The same, as long as nothing has come out.
+    until_output: float = math.inf
+    # Its object says so.
+    never_ends: bool = False
 
     @classmethod
     def of(cls, pipeline: object, samples: int) -> "PassLimit":

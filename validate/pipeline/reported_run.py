@@ -37,10 +37,12 @@ from .run_reports import (
 from .sample_counts import SampleCounts
 from .user_process import cause_of, key_in_frames
 
-_EVERY = 0.1  # seconds between two reports
+# Seconds between two reports.
+_EVERY = 0.1
 # Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
-_FEW_PASSES = 2  # without any output, after which a run ends
+# Without any output, after which a run ends.
+_FEW_PASSES = 2
 
 
 def begin_reports(folder: Path, place: str) -> ProcessPosition:
@@ -54,7 +56,8 @@ class ReportedRun(TraceRun):
     """The stages of one process, with a report of their counts."""
 
     def __init__(self, chain: Chain, place: str, request: RunRequest, position: ProcessPosition, until: float) -> None:
-        super().__init__(chain, sys.maxsize, 1.0)  # its limits are in ``input_ends``
+        # Its limits are in ``input_ends``.
+        super().__init__(chain, sys.maxsize, 1.0)
         self.soft, self.deadline = until, float("inf")
         self.place_name, self.request, self.position = place, request, position
         self.folder = Path(request.folder)
@@ -65,19 +68,24 @@ class ReportedRun(TraceRun):
         self.fault: Fault | None = None
         self._limit: Limit = ""
         self._counts = SampleCounts(self.folder)
-        self._counted = 0  # samples that this process has added to them
+        # Samples that this process has added to them.
+        self._counted = 0
         self.passes = 0
         if len(chain.steps) == 1:
-            self.first = 0  # whatever it yields, it has no shards
+            # Whatever it yields, it has no shards.
+            self.first = 0
         self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
-        self._item = ""  # of a map-style dataset, which is being taken
+        # Of a map-style dataset, which is being taken.
+        self._item = ""
         self._reported = 0.0
         name = f"{place}-{os.getpid()}"
         self._noted = ProcessNotes(self.folder, name, request.keys)
         self._keys = FollowedKeys()
-        self._last_batch: int | None = None  # samples in the latest batch that came out
+        # Samples in the latest batch that came out.
+        self._last_batch: int | None = None
         self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
-        self._full: dict[int, tuple[str, int]] = {}  # of a stage: what its full batches are lists of, and how many
+        # Of a stage: what its full batches are lists of, and how many.
+        self._full: dict[int, tuple[str, int]] = {}
         # By such a stage: key and shard of the sample that it has neither yielded nor left out.
         self._in_hand: dict[int, tuple[str, str]] = {}
         # Of each stage whose own code may put several samples into one element.
@@ -111,7 +119,8 @@ class ReportedRun(TraceRun):
         # The workers of a loader may have read enough, although this process did not get as many samples.
         self._limit = self._limit or self._limit_of(DATASET)
         if self._limit or self.reason:
-            if self.passes == 1:  # other workers have read all: no stage of this one holds a sample
+            # Other workers have read all: no stage of this one holds a sample.
+            if self.passes == 1:
                 for seen in self.seen:
                     seen.ended = True
             self.refuse()
@@ -127,7 +136,8 @@ class ReportedRun(TraceRun):
         if size and (lengths := lengths_of(batch)) is not None:
             count = self._by_full_batch(index, lengths, size, count)
         if count is None and size == 1:
-            count = 1  # whatever a batch of one sample was made into
+            # Whatever a batch of one sample was made into.
+            count = 1
         if index == len(self.chain.steps) - 1:
             self._last_batch = count
         if count is None:
@@ -306,7 +316,8 @@ def _takes_one_by_one(stage: object) -> bool:
 
 def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> ReportedStage:
     size = step.batch
-    if is_loader(step.stage) and step.stage.batch_size is None:  # its sampler may give the numbers of whole batches
+    # Its sampler may give the numbers of whole batches.
+    if is_loader(step.stage) and step.stage.batch_size is None:
         size = int(getattr(step.stage.batch_sampler, "batch_size", None) or 0)
     return ReportedStage(
         number,

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from .elements import columns_of, has_records, is_column, length_of, looks_like_picture
 from .marks import KEY, NUMBER, is_array, mark_of
 
-Row = dict[str, str]  # column -> mark
+# Column -> mark.
+Row = dict[str, str]
 NO_KEYS = (
     "its samples have no key, and differ in each run: let the loader give the key as well, such as by"
     ' .to_tuple("__key__", "jpg", "txt")'

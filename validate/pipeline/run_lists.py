@@ -18,9 +18,12 @@ from .sample_contents import SampleContent
 # "items": the same of each item of a map-style dataset, of which only the number is known;
 # "delivered": shard and key of each sample that came out; "rows": the content of each.
 ListKind = Literal["entered", "items", "delivered", "rows"]
-MOST_KEYS = 1_000_000  # that one process notes
-MOST_CONTENTS = 100_000  # samples of which one process notes the contents
-_OPENED = "opened"  # file
+# That one process notes.
+MOST_KEYS = 1_000_000
+# Samples of which one process notes the contents.
+MOST_CONTENTS = 100_000
+# File.
+_OPENED = "opened"
 
 
 class RunList:

@@ -33,10 +33,14 @@ from .run_reports import (
 from .user_process import IMPORT, how_it_ended, oom_kills
 
 How = Literal["ended", "raised", "died", "hung", "time"]
-_LOOK = 0.2  # seconds between two looks at a run
-_BUILD = 60.0  # seconds that the function of the user may take
-_GRACE = 0.25  # of the time limit, in which a pipeline that got its last input may end by itself
-_STACKS = 1.0  # seconds that a process has to write its stacks
+# Seconds between two looks at a run.
+_LOOK = 0.2
+# Seconds that the function of the user may take.
+_BUILD = 60.0
+# Of the time limit, in which a pipeline that got its last input may end by itself.
+_GRACE = 0.25
+# Seconds that a process has to write its stacks.
+_STACKS = 1.0
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in ')
 _WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
 
@@ -46,10 +50,13 @@ class ObservedRun:
     """What was observed of one run."""
 
     how: How = "ended"
-    stages: list[ReportedStage] = field(default_factory=list)  # those that workers ran are added up
+    # Those that workers ran are added up.
+    stages: list[ReportedStage] = field(default_factory=list)
     reports: list[ProcessReport] = field(default_factory=list)
-    fault: Fault | None = None  # what ended it; its stage is a number in ``stages``
-    idle: float = 0.0  # seconds without any step, if it hung
+    # What ended it; its stage is a number in ``stages``.
+    fault: Fault | None = None
+    # Seconds without any step, if it hung.
+    idle: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -74,7 +81,8 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
         log = stack.enter_context(tempfile.TemporaryFile())
         cache = str(stack.enter_context(scratch("cache")))
         peer = Peer(
-            f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "  # not the user's cache
+            # Not the user's cache.
+            f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "
             f"from {__package__}.run_process import serve; serve({spec!r})",
             stderr=log,
         )
@@ -112,7 +120,8 @@ class _Watch:
         how, idle = self._wait(request, patience)
         pid, line = self._hanging_line() if how == "hung" else (0, "")
         if how == "died":
-            self.peer.ends_within(1.0)  # with its own status
+            # With its own status.
+            self.peer.ends_within(1.0)
         status = self.peer.close()
         run = ObservedRun(how, reports=read_reports(self.folder), idle=idle, seconds=time.monotonic() - started)
         run.stages = list(_added_up(run.reports))
@@ -205,7 +214,8 @@ def _unescaped(text: str) -> str:
     """Return a text in which characters beyond ASCII were spelled as escapes."""
     try:
         return text.encode("ascii").decode("unicode_escape")
-    except UnicodeError:  # a path with a backslash of its own
+    except UnicodeError:
+        # A path with a backslash of its own.
         return text
 
 
@@ -225,7 +235,8 @@ def _added_up(reports: Sequence[ProcessReport]) -> Iterator[ReportedStage]:
         stage.number = number
         if before is not None:
             stage.taken, stage.taken_kind = before.out, before.kind
-            if stage.is_loader and not stage.batch and before.kind == "batch":  # it passes on what its workers batched
+            # It passes on what its workers batched.
+            if stage.is_loader and not stage.batch and before.kind == "batch":
                 stage.kind, stage.rows, stage.unclear = before.kind, before.rows, before.unclear
         before = stage
         yield stage

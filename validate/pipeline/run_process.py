@@ -18,7 +18,7 @@ from ..tracing.errors import line_of, machine_fault, own_line
 from ..tracing.meter import Stopped
 from ..tracing.pipeline_steps import take_apart
 from .iterables import Items, is_map_style, is_ray
-from .load_pipeline import PipelineError, build, check_made, failure_text, find
+from .load_pipeline import PipelineError, build, check_built, failure_text, find
 from .measured_loaders import MeasuredLoaders
 from .pass_limit import PassLimit
 from .reported_run import ReportedRun, begin_reports
@@ -53,7 +53,8 @@ def serve(spec: str) -> None:
         send(line, str(error))
         return
     send(line, "")
-    os._exit(0)  # threads of the user end with the process
+    # Threads of the user end with the process.
+    os._exit(0)
 
 
 def _built(spec: str, made_by: object, request: RunRequest) -> object:
@@ -63,8 +64,9 @@ def _built(spec: str, made_by: object, request: RunRequest) -> object:
         where = line_of(error)
         cause = "; ".join(filter(None, [failure_text(error, "called"), _elsewhere(machine_fault(error))]))
         raise PipelineError(f"{spec} cannot be built: {f'{where}: ' if where else ''}{cause}") from None
-    check_made(made_by, built)
-    if handlers := sys.modules.get("webdataset.handlers"):  # they sleep half a second after each warning
+    check_built(made_by, built)
+    # They sleep half a second after each warning.
+    if handlers := sys.modules.get("webdataset.handlers"):
         vars(handlers)["time"] = _NoSleep
     return built
 

@@ -23,15 +23,17 @@ from .pass_limit import PassLimit
 # "passes": the pipeline reads the shards again and again; "empty-passes": the same, without output.
 Limit = InputEnd | Literal["passes", "empty-passes"]
 _KEY_BYTES = 1000
-_COUNTS_AT = 2048  # bytes: after the last step
+# Bytes: after the last step.
+_COUNTS_AT = 2048
 _COUNTS = ("out", "rows", "errors", "unclear", "kind")
 _KINDS: list[Kind] = ["", "shard", "member", "sample", "batch"]
 MAIN, DATASET = "main", "dataset"
-BLANK = "None"  # instead of an exception: the stage gave None or an empty container for a sample
-COMBINED = "combined"  # instead of an exception: the stage put the sample into the element of another
-STACKS_SIGNAL = (
-    getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
-)  # at which a process writes its stacks; no library uses it
+# Instead of an exception: the stage gave None or an empty container for a sample.
+BLANK = "None"
+# Instead of an exception: the stage put the sample into the element of another.
+COMBINED = "combined"
+# At which a process writes its stacks; no library uses it.
+STACKS_SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR1) + 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,18 @@ class RunRequest:
     """One run over some shards."""
 
     urls: tuple[str, ...]
-    folder: str  # for the reports
-    samples: float = math.inf  # then the input ends
-    seconds: float = math.inf  # then the input ends
-    held: int | None = None  # samples of the shards; None: they may be read again and again
-    keys: frozenset[str] = frozenset()  # of the samples in the shards; empty if there are too many
-    calls: Mapping[str, str] = field(
-        default_factory=dict
-    )  # name of a function -> the only line of the user that calls it
+    # For the reports.
+    folder: str
+    # Then the input ends.
+    samples: float = math.inf
+    # Then the input ends.
+    seconds: float = math.inf
+    # Samples of the shards; None: they may be read again and again.
+    held: int | None = None
+    # Of the samples in the shards; empty if there are too many.
+    keys: frozenset[str] = frozenset()
+    # Name of a function -> the only line of the user that calls it.
+    calls: Mapping[str, str] = field(default_factory=dict)
     pass_limit: PassLimit = field(default_factory=PassLimit)
 
 
@@ -54,26 +60,36 @@ class RunRequest:
 class LostSamples:
     """Samples that one stage left out in one way, with the first of them."""
 
-    error: str  # the exception, or BLANK; "" if the code of the user left them out without one
-    line: str  # "train.py:31"
+    # The exception, or BLANK; "" if the code of the user left them out without one.
+    error: str
+    # "train.py:31".
+    line: str
     key: str
     shard: str
     count: int = 0
-    machine: str = ""  # a missing requirement of this machine, which caused the exception
+    # A missing requirement of this machine, which caused the exception.
+    machine: str = ""
 
 
 @dataclass
 class ReportedStage(SeenStage):
     """A stage of a run."""
 
-    losses: dict[str, LostSamples] = field(default_factory=dict)  # by the type of the exception
-    line: str = ""  # where the code of the user begins
-    unclear: int = 0  # batches of which the number of samples is unknown
+    # By the type of the exception.
+    losses: dict[str, LostSamples] = field(default_factory=dict)
+    # Where the code of the user begins.
+    line: str = ""
+    # Batches of which the number of samples is unknown.
+    unclear: int = 0
     is_loader: bool = False
-    again: int = 0  # elements with the key of a sample that it had yielded before
-    keyed: int = 0  # elements with the key of a sample that it had got
-    is_opaque: bool = False  # its own code may give one sample twice and leave out another, see ``followed_stages``
-    calls_function: bool = False  # of the user, for each element
+    # Elements with the key of a sample that it had yielded before.
+    again: int = 0
+    # Elements with the key of a sample that it had got.
+    keyed: int = 0
+    # Its own code may give one sample twice and leave out another, see ``followed_stages``.
+    is_opaque: bool = False
+    # Of the user, for each element.
+    calls_function: bool = False
 
     @property
     def blanks(self) -> int:
@@ -114,7 +130,8 @@ class ReportedStage(SeenStage):
 class Fault:
     """The exception that ended a run."""
 
-    stage: int  # from 0, in its process
+    # From 0, in its process.
+    stage: int
     error: str
     line: str
     key: str
@@ -126,18 +143,27 @@ class Fault:
 class ProcessReport:
     """The counts of one process."""
 
-    place: str  # MAIN, or DATASET: of a DataLoader, in its workers
+    # MAIN, or DATASET: of a DataLoader, in its workers.
+    place: str
     pid: int
     stages: list[ReportedStage]
     fault: Fault | None
-    limit: Limit  # why its input ended, if that was no end of the shards
-    passes: int  # how often its source began
-    ended_first: int  # the stage that ended although its input had not; -1 if none
-    draws_shards: bool  # with replacement
-    repeats: bool  # as often as an epoch needs
-    never_ends: bool  # the object of the user says so
-    without_key: int  # elements that came out, in which no key of a sample is visible
-    perhaps_batches: int  # of these, elements that may hold several samples
+    # Why its input ended, if that was no end of the shards.
+    limit: Limit
+    # How often its source began.
+    passes: int
+    # The stage that ended although its input had not; -1 if none.
+    ended_first: int
+    # With replacement.
+    draws_shards: bool
+    # As often as an epoch needs.
+    repeats: bool
+    # The object of the user says so.
+    never_ends: bool
+    # Elements that came out, in which no key of a sample is visible.
+    without_key: int
+    # Of these, elements that may hold several samples.
+    perhaps_batches: int
 
 
 class ProcessStep(NamedTuple):
@@ -145,12 +171,17 @@ class ProcessStep(NamedTuple):
 
     place: str
     pid: int
-    stage: int  # from 0; -1: none yet
-    key: str  # of the sample that the stage got
+    # From 0; -1: none yet.
+    stage: int
+    # Of the sample that the stage got.
+    key: str
     shard: str
-    number: int  # of steps until then
-    time: float  # by time.monotonic()
-    counts: tuple[tuple[int, ...], ...]  # of each stage, see _COUNTS
+    # Of steps until then.
+    number: int
+    # By time.monotonic().
+    time: float
+    # Of each stage, see _COUNTS.
+    counts: tuple[tuple[int, ...], ...]
 
 
 class ProcessPosition(Note):

@@ -17,13 +17,19 @@ from wdsflow.shards.tar.walk import Walk
 from .elements import columns_of
 from .marks import bytes_mark, mark_of, text_mark
 
-SampleContent = dict[str, list[str]]  # field -> marks
+# Field -> marks.
+SampleContent = dict[str, list[str]]
 
-_MOST_TEXT = 1 << 16  # bytes of a field that is compared as a text
-_MOST_JSON = 1 << 20  # bytes of a field that is compared as JSON
-_MOST_VALUES = 32  # of a JSON field
-_MOST_DEPTH = 3  # of objects in a JSON field
-_MOST_BYTES = 64 << 20  # of a member: a larger one is not compared
+# Bytes of a field that is compared as a text.
+_MOST_TEXT = 1 << 16
+# Bytes of a field that is compared as JSON.
+_MOST_JSON = 1 << 20
+# Of a JSON field.
+_MOST_VALUES = 32
+# Of objects in a JSON field.
+_MOST_DEPTH = 3
+# Of a member: a larger one is not compared.
+_MOST_BYTES = 64 << 20
 
 
 def content_of(sample: Mapping[object, object]) -> SampleContent:

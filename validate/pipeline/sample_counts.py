@@ -21,7 +21,8 @@ class SampleCounts:
     def add(self, place: str, read: int, delivered: int) -> None:
         """Add to the counts of one kind of process."""
         at = 2 * _PLACES.index(place)
-        fcntl.lockf(self._file, fcntl.LOCK_EX)  # several processes add to one number
+        # Several processes add to one number.
+        fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             counts = list(self._note.read())
             counts[at] += read

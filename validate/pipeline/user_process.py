@@ -17,9 +17,11 @@ from wdsflow.text.shell import escape
 
 from ..tracing.errors import own_line
 
-IMPORT = 120.0  # seconds for the import of the user's module
+# Seconds for the import of the user's module.
+IMPORT = 120.0
 _RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "WORKER", "NUM_WORKERS", "SLURM_PROCID", "SLURM_NTASKS")
-_LEAST_MEMORY = 1 << 30  # bytes
+# Bytes.
+_LEAST_MEMORY = 1 << 30
 # The counts of this container, by the versions of control groups, and of the whole machine.
 OOM_COUNTS = [
     Path("/sys/fs/cgroup/memory.events"),
@@ -27,8 +29,10 @@ OOM_COUNTS = [
     Path("/proc/vmstat"),
 ]
 _OOM_KILL = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-_MOST_VALUES = 16  # of a dict that may hold a key
-_STEM = re.compile(r"(?:.*/)?[^./]+")  # of the name of a member: its key
+# Of a dict that may hold a key.
+_MOST_VALUES = 16
+# Of the name of a member: its key.
+_STEM = re.compile(r"(?:.*/)?[^./]+")
 
 
 def forget_ranks() -> None:

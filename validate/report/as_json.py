@@ -17,7 +17,8 @@ from .baseline import fingerprint
 if TYPE_CHECKING:
     from .report import Report
 
-VERSION = 1  # version of the format; rises only if programs for the old one would break
+# Version of the format; rises only if programs for the old one would break.
+VERSION = 1
 
 
 def render(report: "Report") -> str:

@@ -12,7 +12,8 @@ from ..rules.rule_catalog import catalogue
 if TYPE_CHECKING:
     from .report import Report
 
-SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}  # also the levels of SARIF
+# Also the levels of SARIF.
+SEVERITIES: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,8 @@ class FindingGroup:
     code: str
     severity: Severity
     title: str
-    findings: tuple[Finding, ...]  # the worst first
+    # The worst first.
+    findings: tuple[Finding, ...]
 
 
 def group(findings: Sequence[Finding]) -> list[FindingGroup]:
@@ -65,7 +67,8 @@ class NextStep:
     text: str
     command: str
     safe: bool
-    language: str = "shell"  # of the command
+    # Of the command.
+    language: str = "shell"
 
     @property
     def line(self) -> str:

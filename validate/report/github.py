@@ -12,11 +12,13 @@ from ..verdicts.verdict import Outcome
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import fixes, group, shards_of
 from .report import Report
-from .report_text import summary_and_reasons
+from .verdict_text import summary_and_reasons
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
-_OUTCOMES: dict[Outcome, str] = {"trains": "notice", "not judged": "warning"}  # all others are errors
-_NAMED = 5  # shards named in one annotation
+# All others are errors.
+_OUTCOMES: dict[Outcome, str] = {"trains": "notice", "not judged": "warning"}
+# Shards named in one annotation.
+_NAMED = 5
 
 
 def render(report: Report) -> str:

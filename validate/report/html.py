@@ -23,24 +23,30 @@ from ..forecast.forecast import Forecast, sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
-from .report_text import closing_line, consequence, ignored_lines, notes, summary_and_reasons
+from .finding_text import ignored_lines
+from .report_text import closing_line, notes
+from .verdict_text import consequence, summary_and_reasons
 
 if TYPE_CHECKING:
     from .report import Report
 
-SHOWN = 50  # findings of one rule, and shards, that a page lists
+# Findings of one rule, and shards, that a page lists.
+SHOWN = 50
 _HEAT_ROWS, _HEAT_COLUMNS = 40, 12
 
 
 # A second look at some samples, for pictures and histograms: the scan itself keeps no sample.
 
 MOST_SAMPLES = 20_000
-CONTEXT = 77  # tokens of CLIP's text encoder, the two at the ends included
+# Tokens of CLIP's text encoder, the two at the ends included.
+CONTEXT = 77
 _MOST_CAPTIONS = 5_000
 _ORDINALS = {2: "2nd", 3: "3rd"}
 _HEAD = 64 << 10
-_PICTURES, _OF_ONE = 48, 4  # of a page, of a rule
-_SAMPLE_RULES = ("F", "I")  # codes of rules about fields and images
+# Of a page, of a rule.
+_PICTURES, _OF_ONE = 48, 4
+# Codes of rules about fields and images.
+_SAMPLE_RULES = ("F", "I")
 
 
 @dataclass(slots=True)
@@ -49,7 +55,8 @@ class Look:
 
     samples: int = 0
     shards: int = 0
-    whole: bool = True  # all samples of all shards were read
+    # All samples of all shards were read.
+    whole: bool = True
     widths: list[int] = field(default_factory=list)
     heights: list[int] = field(default_factory=list)
     formats: Counter[str] = field(default_factory=Counter)
@@ -59,7 +66,8 @@ class Look:
         """Yield the histograms that are not empty."""
         sides = list(zip(self.widths, self.heights, strict=True))
         step = -(-len(self.captions) // _MOST_CAPTIONS) or 1
-        clip = clip_words() if self.captions else None  # None without OpenCLIP
+        # None without OpenCLIP.
+        clip = clip_words() if self.captions else None
         captions = self.captions[::step]
         lengths = [len(clip.tokens(each, sys.maxsize) if clip else each.split()) for each in captions]
         title = f"Caption length in {'tokens' if clip else 'words'}"

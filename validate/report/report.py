@@ -21,20 +21,26 @@ class Report:
     a notebook shows it as a page.
     """
 
-    urls: Sequence[str]  # as written
+    # As written.
+    urls: Sequence[str]
     evidence: Evidence
     verdicts: Sequence[Verdict] = ()
     findings: list[Finding] = field(default_factory=list)
-    ignored: list[tuple[Finding, str]] = field(default_factory=list)  # with the reason why they are accepted
-    against_baseline: bool = False  # only findings that are not in the baseline fail
+    # With the reason why they are accepted.
+    ignored: list[tuple[Finding, str]] = field(default_factory=list)
+    # Only findings that are not in the baseline fail.
+    against_baseline: bool = False
     forecasts: Sequence[Forecast] = ()
     advice: Sequence[Advice] = ()
     level: Level = "headers"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    accepted: Sequence[Finding] = ()  # the findings in the baseline
-    checks: Sequence[CheckResult] = ()  # of the user's loader
-    versions: Mapping[str, str] = field(default_factory=dict)  # of wdsflow, Python and the installed readers
+    # The findings in the baseline.
+    accepted: Sequence[Finding] = ()
+    # Of the user's loader.
+    checks: Sequence[CheckResult] = ()
+    # Of wdsflow, Python and the installed readers.
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -90,6 +96,7 @@ class Report:
         return render(self, width=100)
 
     def _repr_html_(self) -> str:
-        from .html import fragment  # needs numpy, and only notebooks call this
+        # Needs numpy, and only notebooks call this.
+        from .html import fragment
 
         return fragment(self)

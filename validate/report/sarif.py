@@ -13,7 +13,8 @@ from .finding_groups import SEVERITIES, titles
 from .report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_SAFE = "/:@!$&'()*+,;=~-._"  # characters that a path inside a URI may hold as they are
+# Characters that a path inside a URI may hold as they are.
+_SAFE = "/:@!$&'()*+,;=~-._"
 
 
 def render(report: Report) -> str:

@@ -192,7 +192,8 @@ class NotATar(TallyRule):
     severity = "error"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        cut = shard.tally("tar.cut-stream").count  # W001
+        # W001.
+        cut = shard.tally("tar.cut-stream").count
         return Tally(1, None, 0, shard.error_detail) if shard.error in ("not-a-tar", "empty") and not cut else Tally()
 
     def fix(self, shard: ShardEvidence, tally: Tally) -> Repair | None:
@@ -258,7 +259,8 @@ class NoEndBlocks(TallyRule):
     tallies = ("tar.no-end-blocks",)
 
     def severity_in(self, context: Context, shard: ShardEvidence) -> Severity:
-        indexed = any(reader.keys_once for reader in context.readers)  # Energon does not index such shards
+        # Energon does not index such shards.
+        indexed = any(reader.keys_once for reader in context.readers)
         return "error" if missing_at_end(shard) or indexed else "warning"
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
@@ -317,7 +319,8 @@ class Unreadable(TallyRule):
     severity = "error"
 
     def seen(self, shard: ShardEvidence) -> Tally:
-        elsewhere = shard.error in (None, "not-a-tar", "empty")  # W005
+        # W005.
+        elsewhere = shard.error in (None, "not-a-tar", "empty")
         return Tally() if elsewhere else Tally(1, None, None, shard.error_detail)
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:

@@ -98,7 +98,8 @@ class HtmlImage(ImageLossRule):
     """
 
     code = "I210"
-    requires = ("W012", "W022")  # macOS twins of images have image names too
+    # macOS twins of images have image names too.
+    requires = ("W012", "W022")
     statuses = (MARKUP,)
     tallies = ("image.html",)
     says = "{n:image is|images are} HTML, XML or JSON text{first}"
@@ -169,7 +170,8 @@ class EmptyImage(ImageLossRule):
     """
 
     code = "I216"
-    requires = ("W012", "W022")  # macOS twins of images have image names too
+    # macOS twins of images have image names too.
+    requires = ("W012", "W022")
     statuses = (EMPTY,)
     tallies = ("image.empty",)
     says = "{n:image is|images are} empty"
@@ -192,7 +194,8 @@ class NotAnImage(ImageLossRule):
     """
 
     code = "I217"
-    requires = ("W012", "W022")  # macOS twins of images have image names too
+    # macOS twins of images have image names too.
+    requires = ("W012", "W022")
     statuses = (NOT_IMAGE,)
     tallies = ("image.not-image",)
     says = "{n:image is|images are} not an image by the first bytes{first}"
@@ -218,7 +221,8 @@ class DamagedImage(QualityRule):
     common = 0.001
 
 
-_LARGE = 22  # 2^22 = 4.2 megapixels
+# 2^22 = 4.2 megapixels.
+_LARGE = 22
 _MODEL_PIXELS = 224 * 224
 
 

@@ -87,7 +87,8 @@ class EmptyCaption(LossRule):
     In practice: img2dataset writes an empty .txt if the table has no caption (img2dataset#46); captioners that failed
     (SimpleTuner#1100).
 
-    Fix: ``wdsflow repair SHARD -o repaired --drop-bad`` leaves these samples out. OpenCLIP 4 skips them by itself.
+    Fix: ``wdsflow repair URL... -o repaired`` takes the caption from json, if the sample has one there. With ``--drop-bad``
+    it leaves these samples out. OpenCLIP 4 skips them by itself.
     """
 
     code = "F112"
@@ -217,7 +218,8 @@ class LongCaption(QualityRule):
 
 _FREQUENT_SHARE = 0.05
 _FREQUENT_LEAST = 20
-_NONE = ("", "nan", "none", "null")  # F112 and F115 report these
+# F112 and F115 report these.
+_NONE = ("", "nan", "none", "null")
 
 
 class FrequentCaption(Rule):

@@ -134,7 +134,8 @@ class LongWarmup(TrainingRule):
             yield self.found(message, fix=flag("--warmup", str(max(1, total // 20))))
 
 
-_LONG_EPOCH = 1.2  # times the intended length
+# Times the intended length.
+_LONG_EPOCH = 1.2
 
 
 class LongEpoch(TrainingRule):
@@ -280,7 +281,8 @@ class Upsampling(CrashRule):
         return None if arguments.dataset_resampled else flag("--dataset-resampled")
 
 
-_TOLERANCE = 0.1  # share of the samples
+# Share of the samples.
+_TOLERANCE = 0.1
 
 
 class WrongNumSamples(TrainingRule):
@@ -331,7 +333,8 @@ class NoSampleCount(TrainingRule):
         if forecast.crash and forecast.crash_kind == "samples":
             facts = context.sidecars.facts if context.sidecars is not None else ()
             if not forecast.crash.startswith("RuntimeError") and any(fact.problem != "stale" for fact in facts):
-                return  # P305 names the file
+                # P305 names the file.
+                return
             verdict = next((each for each in context.verdicts if each.reader == forecast.reader), None)
             fix = flag("--train-num-samples", str(verdict.usable)) if verdict and verdict.usable else None
             yield self.found(forecast.crash, fix=fix)
@@ -352,4 +355,5 @@ class CommandFails(CrashRule):
     """
 
     code = "P323"
-    kind = "other"  # the other kinds have rules: P303, P318, P320, P322
+    # The other kinds have rules: P303, P318, P320, P322.
+    kind = "other"

@@ -87,7 +87,7 @@ class GzippedField(TallyRule):
 
     In practice: exports that always compress text; samples with ``.cls.gz``.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename txt.gz=txt`` unpacks and renames them.
+    Fix: ``wdsflow repair URL... -o repaired`` unpacks and renames them, as ``--rename txt.gz=txt`` does.
     """
 
     code = "F120"
@@ -119,7 +119,8 @@ class BadField(LossRule):
 
     code = "F121"
     tallies = ("field.bad",)
-    statuses = (BAD, NOT_ZIPPED, PARTLY, NOT_UTF8, CUT, MARKUP, NOT_IMAGE, BOMB)  # most of them of gzipped fields
+    # Most of them of gzipped fields.
+    statuses = (BAD, NOT_ZIPPED, PARTLY, NOT_UTF8, CUT, MARKUP, NOT_IMAGE, BOMB)
     # The others have rules of their own.
     kinds = ("integer", "npy", "npz", "msgpack", "cbor", "tenbin", "pickle", "torch", "gz")
     says = "{n:field} other than image and caption {verb:does|do} not decode{first}"
@@ -171,7 +172,7 @@ class ReplacedKey(LossRule):
 
     In practice: samples that a pipeline gave were written field by field, with the fields that it had set.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename __key__=key_field`` gives the field another name.
+    Fix: ``wdsflow repair URL... -o repaired`` gives the field another name, as ``--rename __key__=key_field`` does.
     """
 
     code = "F128"

@@ -14,7 +14,8 @@ from ..finding import Finding
 from .kit.base import Context, Rule
 
 _READERS = ("datasets", "datasets-tables")
-_NAMED = 3  # files of a folder
+# Files of a folder.
+_NAMED = 3
 
 
 class OtherFilesLoaded(Rule):

@@ -82,7 +82,8 @@ def _meeting(context: Context, reader: Reader, index: int, others: list[int]) ->
         apart = context.usable(reader, tail.shape) + context.usable(reader, head.shape)
         joined = tail.shape + head.shape
         first = context.fates(reader, joined)[:1]
-        halves = not apart and others == [index + 1]  # one split sample: W009
+        # One split sample: W009.
+        halves = not apart and others == [index + 1]
         whole = context.usable(reader, tail.shape) > 0
         if not whole and not halves and first and first[0].kind == "usable":
             return shards[other], True
@@ -91,7 +92,8 @@ def _meeting(context: Context, reader: Reader, index: int, others: list[int]) ->
     return lost
 
 
-_MOST_SHAPES = 50  # shapes that share a base name; with more, the cause is something other than folders
+# Shapes that share a base name; with more, the cause is something other than folders.
+_MOST_SHAPES = 50
 
 
 class SplitFolders(TallyRule):
@@ -123,7 +125,8 @@ class SplitFolders(TallyRule):
         for one, other in pairs:
             apart = one.key != other.key and one.key.rpartition("/")[2]
             if apart and not fields_in(one.shape) & fields_in(other.shape):
-                runs = Counter[frozenset[str]]()  # by their fields
+                # By their fields.
+                runs = Counter[frozenset[str]]()
                 for item in shard.runs.counted():
                     runs[frozenset(fields_in(item.shape))] += item.count
                 rarer = min(runs[frozenset(fields_in(half.shape))] for half in (one, other))

@@ -104,7 +104,8 @@ class NotMedia(TallyRule):
     """
 
     code = "L404"
-    requires = ("W012", "W022")  # macOS twins have such names too
+    # macOS twins have such names too.
+    requires = ("W012", "W022")
     tallies = ("media.not-media", "media.empty")
     counts_samples = True
 
@@ -132,13 +133,15 @@ class CutMedia(TallyRule):
     """
 
     code = "L405"
-    requires = ("W001", "W012", "W022")  # macOS twins have such names too
+    # macOS twins have such names too.
+    requires = ("W001", "W012", "W022")
     tallies = ("media.cut",)
     counts_samples = True
     says = "{n:audio or video member is|audio or video members are} cut{first}"
 
 
-_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")  # the others give all fields of a sample
+# The others give all fields of a sample.
+_PAIRS = ("open-clip", "wdsflow-train", "timm", "energon")
 
 
 class NotImageText(Rule):
@@ -158,7 +161,8 @@ class NotImageText(Rule):
     """
 
     code = "L406"
-    requires = ("F101", "F123")  # these say the same of sets that do not train, or lose an image
+    # These say the same of sets that do not train, or lose an image.
+    requires = ("F101", "F123")
 
     def check(self, context: Context) -> Iterator[Finding]:
         layout, samples = layout_of(context.evidence.shards), context.evidence.samples

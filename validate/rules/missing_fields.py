@@ -30,9 +30,9 @@ class MissingEverywhere(Rule):
     In practice: captions in json only (open_clip#1016), class labels in .cls (open_clip#569), ``input.jpg`` and
     ``outputs.txt`` (open_clip#480), ``.txt.gz``, ``.caption``, images as .gif or .tif.
 
-    Fix: ``wdsflow repair URL... -o repaired --caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW``
-    renames fields. OpenCLIP 4 can also read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``,
-    ``--image-key NAME``.
+    Fix: ``wdsflow repair URL... -o repaired`` finds images and captions that have another name, or are in json. To name
+    them: ``--caption json:FIELD`` writes txt members from json, ``--rename OLD=NEW`` renames fields. OpenCLIP 4 can also
+    read them as they are: ``--json-text-key FIELD``, ``--text-key NAME``, ``--image-key NAME``.
     """
 
     code = "F101"
@@ -48,7 +48,8 @@ class MissingEverywhere(Rule):
         layout = _layout_hint(context) if groups else ""
         for (role, names), wanting in groups.items():
             yield self._finding(context, role, names, [want.reader.name for want in wanting], layout)
-            layout = ""  # once is enough
+            # Once is enough.
+            layout = ""
 
     def _finding(
         self, context: Context, role: Role, names: tuple[str, ...], readers: list[str], layout: str
@@ -110,7 +111,8 @@ def _instead(
     if role == "caption" and "txt" not in names and reader.pairs_with == "label":
         json = "; a class number in json is read with target_key=NAME" if "json" in have else ""
         return json, None
-    if there := [name for name in have if name in _USUAL[role] and name not in names]:  # only the command is unusual
+    # Only the command is unusual.
+    if there := [name for name in have if name in _USUAL[role] and name not in names]:
         return _rename(role, there[0], names)
     if role == "caption" and {"json", "jsn"} & set(have):
         found = _json_caption(context)
@@ -150,13 +152,15 @@ def _rename(role: Role, name: str, names: tuple[str, ...]) -> tuple[str, Repair 
     return hint, None
 
 
-_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")  # reported by the rules in `requires`
+# Reported by the rules in `requires`.
+_HALVING = ("key.again", "name.appledouble", "name.macosx", "name.mixed-prefix")
 
 
 class PartialLoss(Rule):
     """A rule about samples that lack a field: those that have a field to use instead, or those that have none."""
 
-    requires = ("W006", "W012", "W022", "W029", "W030")  # each splits samples
+    # Each splits samples.
+    requires = ("W006", "W012", "W022", "W029", "W030")
     instead: ClassVar[bool]
 
     def check(self, context: Context) -> Iterator[Finding]:
@@ -242,8 +246,8 @@ class OtherName(PartialLoss):
     In practice: sets put together from several sources (Mobile-O#8; datasets#7055), images by their original
     extension, captions first in txt and later in json.
 
-    Fix: ``wdsflow repair SHARD -o repaired --rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt
-    members from json.
+    Fix: ``wdsflow repair URL... -o repaired`` gives these fields the usual name, and takes captions from json. To name
+    them: ``--rename OLD=NEW`` renames a field, ``--caption json:FIELD`` writes txt members from json.
     """
 
     code = "F103"

@@ -19,9 +19,11 @@ from .kit.losses import drops, total_lost, with_losses
 
 __all__ = ["GROUP", "RULES", "BadRule", "Rule", "UnknownCode", "catalog", "check_codes", "run_rules"]
 
-ANYWHERE = ""  # no shard has this name
+# No shard has this name.
+ANYWHERE = ""
 Ignored = list[tuple[Finding, str]]
-GROUP = "wdsflow.rules"  # entry points: name = "package.module:ClassName"
+# Entry points: name = "package.module:ClassName".
+GROUP = "wdsflow.rules"
 
 
 class BadRule(TypeError):
@@ -44,7 +46,8 @@ def _nearest(code: str, codes: Sequence[str]) -> str:
     if padded in codes:
         return padded
     near = difflib.get_close_matches(code, codes, n=1, cutoff=0.7)
-    return near[0] if near and near[0][0] == code[0] else ""  # the letter names a family
+    # The letter names a family.
+    return near[0] if near and near[0][0] == code[0] else ""
 
 
 def _found() -> Iterator[type[Rule]]:

@@ -37,7 +37,8 @@ class Interleaved(TallyRule):
 
     code = "W006"
     severity = "error"
-    requires = ("W012",)  # macOS twins between the members split them too
+    # macOS twins between the members split them too.
+    requires = ("W012",)
     tallies = ("key.again",)
     counts_samples = True
     says = "{n:key comes|keys come} back after other keys{first}: readers split the samples"
@@ -60,7 +61,8 @@ class DuplicateMember(LossRule):
     """
 
     code = "W007"
-    requires = ("W010",)  # a.v1.jpg and a.v2.jpg share the key a
+    # a.v1.jpg and a.v2.jpg share the key a.
+    requires = ("W010",)
     tallies = ("key.duplicate-field",)
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:
@@ -93,7 +95,8 @@ def _twice(shard: ShardEvidence) -> str:
     return ""
 
 
-_ENOUGH = 8  # of 64: one in eight keys is shared
+# Of 64: one in eight keys is shared.
+_ENOUGH = 8
 
 
 class SharedKeys(Rule):
@@ -133,7 +136,8 @@ class SharedKeys(Rule):
             if reader.keys_once and share_keys([shard for shard in context.evidence.shards if reader.opens(shard)])
         )
         if cut and not ending:
-            return  # W010 reports it
+            # W010 reports it.
+            return
         message = f"shares keys with {_name(first.url)}{also}: at least {how_many(len(pairs) + 1, 'shard')} "
         message += f"do not have keys of their own{f'; without an index, {context.ending(ending)}' if ending else ''}"
         severity = "error" if ending else self.severity
@@ -229,7 +233,8 @@ class DottedKey(LossRule):
     """
 
     code = "W010"
-    requires = ("W012", "W022")  # the field of folder/._a.jpg is _a.jpg
+    # The field of folder/._a.jpg is _a.jpg.
+    requires = ("W012", "W022")
     tallies = ("name.dotted",)
 
     def loss(self, context: Context, reader: Reader, shard: ShardEvidence) -> RuleLoss:

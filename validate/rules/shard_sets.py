@@ -61,7 +61,8 @@ _SIDECAR_PROBLEMS = {
     "gone": "lists ",
     "orphaned": "has files of shards that are not there: ",
 }
-_REMOVED = 20  # files that a command removes by name
+# Files that a command removes by name.
+_REMOVED = 20
 
 
 def _fixes(facts: Sequence[SidecarFact]) -> dict[SidecarFact, Repair]:

@@ -32,11 +32,13 @@ class NothingPasses(Rule):
 
     code = "P301"
     severity = "error"
-    requires = ("F101",)  # reports the same, and names the missing field
+    # Reports the same, and names the missing field.
+    requires = ("F101",)
 
     def check(self, context: Context) -> Iterator[Finding]:
         if not context.evidence.samples:
-            return  # nothing could be read: other rules report why
+            # Nothing could be read: other rules report why.
+            return
         for verdict in context.verdicts:
             if verdict.usable or verdict.outcome in ("crashes", "not judged"):
                 continue
@@ -113,7 +115,8 @@ class TooFewShards(TrainingRule):
     severity = "error"
 
     def look(self, context: Context, arguments: Arguments, forecast: Forecast) -> Iterator[Finding]:
-        if arguments.dataset_resampled or not forecast.shards or forecast.not_expanded:  # P319 reports these
+        # P319 reports these.
+        if arguments.dataset_resampled or not forecast.shards or forecast.not_expanded:
             return
         total = arguments.world_size * max(1, arguments.workers)
         if forecast.shards >= total:
@@ -127,7 +130,8 @@ class TooFewShards(TrainingRule):
         yield self.found(f"{have} ({split}): {ends}", fix=_sharing(context, arguments, forecast))
 
 
-_RATIO = 1.5  # the largest share of a worker over the smallest
+# The largest share of a worker over the smallest.
+_RATIO = 1.5
 
 
 class Imbalance(TrainingRule):
@@ -185,7 +189,8 @@ class ResampledLoss(TrainingRule):
             return
         if forecast.stalled:
             if not any(verdict.usable for verdict in context.verdicts if verdict.reader == forecast.reader):
-                return  # P301 reports it
+                # P301 reports it.
+                return
             message = "none of the shards has a usable sample: training hangs"
             yield self.found(message, severity="error", count=drawn.dead_shards)
         else:
@@ -196,7 +201,8 @@ class ResampledLoss(TrainingRule):
             yield self.found(message, count=drawn.dead_shards)
 
 
-_UNSEEN_SHARE = 0.1  # of the shards
+# Of the shards.
+_UNSEEN_SHARE = 0.1
 
 
 class NeverDrawn(TrainingRule):
@@ -230,7 +236,8 @@ class NeverDrawn(TrainingRule):
         )
 
 
-_SLOW = 300.0  # seconds, at the slow end of the range
+# Seconds, at the slow end of the range.
+_SLOW = 300.0
 
 
 class SlowStart(TrainingRule):
@@ -295,7 +302,8 @@ class OwnPipeline(Rule):
             if verdict.reader != PIPELINE or verdict.outcome not in _ENDS:
                 continue
             if not verdict.usable and verdict.outcome != "crashes":
-                continue  # P301 reports it
+                # P301 reports it.
+                continue
             first = verdict.reasons[0] if verdict.reasons else None
             why = f": {first.message}" if first else ""
             count = max(1, verdict.samples - verdict.usable)

@@ -23,9 +23,11 @@ _LIBRARIES = tuple(
 )
 _WORKERS = "Original Traceback (most recent call last)"
 _REMOTE = re.compile(r'File "([^"\n]+)", line (\d+), in')
-_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # of any environment
+# Of any environment.
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _OF_GPU = re.compile(r"cuda|cudnn|nvidia|nvml|rocm|\bhip\b|\bgpus?\b", re.IGNORECASE)
-_OF_DATA = (LookupError, UnicodeError, TypeError)  # they report missing data of a sample: KeyError: 'gpu'
+# They report missing data of a sample: KeyError: 'gpu'.
+_OF_DATA = (LookupError, UnicodeError, TypeError)
 # What a program says, of any language, that gets no memory.
 _OF_MEMORY = re.compile(rb"cannot allocate memory|out of memory|memoryerror|bad_alloc", re.IGNORECASE)
 _NO_MEMORY = "it needs more memory than it may take on this machine"
@@ -73,7 +75,8 @@ def line_of(error: BaseException) -> str:
 
 def own_line(file: str, number: int | None) -> str:
     """Return a line as "train.py:31" if it is in the user's own code, otherwise ""."""
-    webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)  # may be installed anywhere
+    # May be installed anywhere.
+    webdataset = getattr(sys.modules.get("webdataset"), "__file__", None)
     libraries = (*_LIBRARIES, os.path.dirname(os.path.realpath(webdataset)) + os.sep) if webdataset else _LIBRARIES
     real = os.path.realpath(file)
     if not os.path.exists(file) or real.startswith(libraries) or any(name in real for name in _PACKAGES):
@@ -118,7 +121,8 @@ def _asks_for_gpu(error: BaseException) -> bool:
     text = str(error)
     if isinstance(error, AssertionError) and not text:
         frames = traceback.extract_tb(error.__traceback__)
-        text = (frames[-1].line or "") if frames else ""  # assert torch.cuda.is_available()
+        # Assert torch.cuda.is_available().
+        text = (frames[-1].line or "") if frames else ""
     return bool(_OF_GPU.search(text))
 
 

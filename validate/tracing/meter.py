@@ -16,7 +16,8 @@ from .pipeline_steps import Call, Chain
 Kind = Literal["", "shard", "member", "sample", "batch"]
 InputEnd = Literal["", "samples", "time", "asks-ended-source", "pass"]
 
-_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})  # items that webdataset passes from shard list to tar reader
+# Items that webdataset passes from shard list to tar reader.
+_SHARD_FIELDS = frozenset({"url", "stream", "local_path"})
 _MAX_FIELDS = 64
 _MAX_POLLS = 1000
 
@@ -29,24 +30,36 @@ class Stopped(BaseException):
 class StageTrace:
     """Input and output of one stage."""
 
-    number: int  # from 1
+    # From 1.
+    number: int
     title: str
-    taken: int = 0  # input items; 0 for the source
-    out: int = 0  # output items
-    kind: Kind = ""  # of its output items: "shard", "member", "sample", "batch"
+    # Input items; 0 for the source.
+    taken: int = 0
+    # Output items.
+    out: int = 0
+    # Of its output items: "shard", "member", "sample", "batch".
+    kind: Kind = ""
     taken_kind: Kind = ""
-    rows: int = 0  # samples inside its batches
-    batch: int = 0  # samples that one of its batches needs, if known; -1 if it takes batches apart
-    seconds: float = 0.0  # in its own code
-    errors: int = 0  # swallowed by its handler
-    error_types: dict[str, int] = field(default_factory=dict)  # the same, by the name of the exception
+    # Samples inside its batches.
+    rows: int = 0
+    # Samples that one of its batches needs, if known; -1 if it takes batches apart.
+    batch: int = 0
+    # In its own code.
+    seconds: float = 0.0
+    # Swallowed by its handler.
+    errors: int = 0
+    # The same, by the name of the exception.
+    error_types: dict[str, int] = field(default_factory=dict)
     first_error: str = ""
     error_key: str = ""
     error_shard: str = ""
-    ended_stream: bool = False  # a handler returned False: the stage stopped before its input ended
-    logged: int = 0  # logged warnings: they suggest errors swallowed without a handler
+    # A handler returned False: the stage stopped before its input ended.
+    ended_stream: bool = False
+    # Logged warnings: they suggest errors swallowed without a handler.
+    logged: int = 0
     first_log: str = ""
-    fields: dict[str, int] = field(default_factory=dict)  # of its input samples, most frequent first
+    # Of its input samples, most frequent first.
+    fields: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -65,8 +78,10 @@ class StageTrace:
 class SeenStage(StageTrace):
     """A running stage: its ``fields`` are those of its output, and its input is the output before it."""
 
-    ended = False  # its output has ended
-    key = ""  # of its last output
+    # Its output has ended.
+    ended = False
+    # Of its last output.
+    key = ""
     shard = ""
 
     def log(self, message: str) -> None:
@@ -82,20 +97,26 @@ class TraceRun:
         self.chain, self.samples, self.seconds = chain, samples, seconds
         steps = enumerate(chain.steps, 1)
         self.seen = [SeenStage(number, step.title, batch=step.batch) for number, step in steps]
-        self.seen.append(SeenStage(0, ""))  # for the time between two items
+        # For the time between two items.
+        self.seen.append(SeenStage(0, ""))
         self.started = self.since = time.monotonic()
-        self.soft = self.started + 0.75 * seconds  # then the input ends, and buffers empty themselves
+        # Then the input ends, and buffers empty themselves.
+        self.soft = self.started + 0.75 * seconds
         self.deadline = self.started + seconds
         self.unread = set(chain.urls)
-        self.owner = -1  # the stage whose code runs now
-        self.first = len(chain.steps)  # the first stage that yields samples
+        # The stage whose code runs now.
+        self.owner = -1
+        # The first stage that yields samples.
+        self.first = len(chain.steps)
         self.reason: InputEnd = ""
         self.stopping = False
         self.refused = 0
         self.raised: tuple[int, BaseException] | None = None
         self.endless_at = -1
-        self.drained = False  # the last stage ended by itself: nothing is left in a buffer
-        self.blocked: tuple[int, float] | None = None  # the stage, and the seconds without an answer
+        # The last stage ended by itself: nothing is left in a buffer.
+        self.drained = False
+        # The stage, and the seconds without an answer.
+        self.blocked: tuple[int, float] | None = None
 
     def switch(self, owner: int) -> int:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
@@ -127,7 +148,8 @@ class TraceRun:
         if index == self.first and time.monotonic() > self.soft:
             return "time"
         if index == 0 and self.chain.urls and not self.unread and self.first >= len(self.seen) - 1:
-            return "pass"  # every shard was read, and none had a sample
+            # Every shard was read, and none had a sample.
+            return "pass"
         return ""
 
     def check(self) -> None:
@@ -140,7 +162,8 @@ class TraceRun:
         """End the run here."""
         self.refused += 1
         if self.refused > _MAX_POLLS and self.stopping:
-            threading.Event().wait()  # a stage swallows even this: its daemon thread sleeps forever
+            # A stage swallows even this: its daemon thread sleeps forever.
+            threading.Event().wait()
         raise Stopped
 
     def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
@@ -174,7 +197,8 @@ class Meter(Iterator[object]):
         self.seen = run.seen[index]
         self.ended = self.seen.ended = False
         self.polls = 0
-        self.source: Iterator[object] = iter(())  # the stage to measure
+        # The stage to measure.
+        self.source: Iterator[object] = iter(())
 
     def close(self) -> None:
         """Close the stage's generator, which closes its files."""
@@ -243,7 +267,8 @@ class Meter(Iterator[object]):
         key, url = item.get("__key__"), item.get("__url__", item.get("url"))
         if isinstance(url, str):
             seen.shard = escape(shown_url(url))
-        if "fname" in item or not item:  # webdataset's end-of-shard mark is an empty dict
+        # webdataset's end-of-shard mark is an empty dict.
+        if "fname" in item or not item:
             seen.kind = seen.kind or "member"
             return
         names = [str(name) for name in item if not str(name).startswith("__")]

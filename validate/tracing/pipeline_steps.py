@@ -14,11 +14,14 @@ from typing import Literal, Protocol, SupportsInt, TypeGuard, cast
 from wdsflow.text.shell import escape
 
 _CUT = 60
-_USUAL_BATCH = 20  # of webdataset's batched
-Note = Callable[[Exception, bool], object]  # the swallowed error; whether the stage continues
+# Of webdataset's batched.
+_USUAL_BATCH = 20
+# The swallowed error; whether the stage continues.
+Note = Callable[[Exception, bool], object]
 Handler = Callable[..., object]
 Call = Callable[..., Iterable[object]]
-Assemble = Callable[["Sequence[Call]"], Iterable[object]]  # puts calls in the place of all stages
+# Puts calls in the place of all stages.
+Assemble = Callable[["Sequence[Call]"], Iterable[object]]
 
 
 class WdsPipeline(Protocol):
@@ -160,7 +163,8 @@ def with_handler(stage: object, note: Note) -> object:
     """
 
     def listen(handler: Handler, error: Exception, *rest: object, **more: object) -> object:
-        verdict = handler(error, *rest, **more)  # raises if the handler passes the error on
+        # Raises if the handler passes the error on.
+        verdict = handler(error, *rest, **more)
         note(error, bool(verdict))
         return verdict
 
@@ -211,8 +215,10 @@ class PipelineStep:
     title: str
     make: Callable[[Note], Call]
     stage: object
-    batch: int = 0  # input items per output item, if known; -1 if it takes batches apart
-    package: str = ""  # package of the stage's code
+    # Input items per output item, if known; -1 if it takes batches apart.
+    batch: int = 0
+    # Package of the stage's code.
+    package: str = ""
 
 
 @dataclass
@@ -220,12 +226,18 @@ class Chain:
     """All steps of a pipeline, innermost source first."""
 
     steps: list[PipelineStep] = field(default_factory=list)
-    endless: bool = False  # repeats as often as requested (with_epoch, repeat, resampled shards)
-    breaks: bool = False  # ...but ends after a pass without a sample (webdataset from 0.2.90 on)
-    urls: frozenset[str] = frozenset()  # of a source that endlessly draws shards with replacement
-    workers: int = 0  # loader processes that the object would start
-    run_loader: RunLoader | None = None  # runs a DataLoader as one step; None: its stages run without it
-    assemble: Assemble | None = None  # makes the pipeline again, which then repeats and ends as the object does
+    # Repeats as often as requested (with_epoch, repeat, resampled shards).
+    endless: bool = False
+    # ...but ends after a pass without a sample (webdataset from 0.2.90 on).
+    breaks: bool = False
+    # Of a source that endlessly draws shards with replacement.
+    urls: frozenset[str] = frozenset()
+    # Loader processes that the object would start.
+    workers: int = 0
+    # Runs a DataLoader as one step; None: its stages run without it.
+    run_loader: RunLoader | None = None
+    # Makes the pipeline again, which then repeats and ends as the object does.
+    assemble: Assemble | None = None
 
     def add(self, stage: object, invoke: Call) -> None:
         """Append a stage that ``invoke(stage, source)`` runs."""
@@ -267,7 +279,8 @@ def take_apart(thing: object, run_loader: RunLoader | None = None) -> Chain:
 
 def _collect(thing: object, chain: Chain) -> Assemble:
     """Add the steps of an object to an empty chain; return the function that makes it again of measured steps."""
-    thing = getattr(thing, "dataloader", thing)  # of OpenCLIP's DataInfo
+    # Of OpenCLIP's DataInfo.
+    thing = getattr(thing, "dataloader", thing)
     if is_pipeline(thing):
         return _collect_pipeline(thing, chain)
     if is_loader(thing):
@@ -375,7 +388,8 @@ def _copied(stage: object) -> object:
             if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
                 setattr(twin, name, copy.deepcopy(value))
     except Exception:  # noqa: BLE001
-        return stage  # some objects refuse to be copied; a run then changes their state like a real pass
+        # Some objects refuse to be copied; a run then changes their state like a real pass.
+        return stage
     return twin
 
 

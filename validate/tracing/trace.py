@@ -28,10 +28,12 @@ class Trace:
     """The samples in a pipeline, stage by stage. ``str()`` of it is a table with the verdict on top."""
 
     verdict: str
-    ending: TraceEnd  # why the run ended: one full pass, enough samples, time, ...
+    # Why the run ended: one full pass, enough samples, time, ...
+    ending: TraceEnd
     stages: tuple[StageTrace, ...]
     seconds: float
-    ok: bool  # it yielded output, and no stage raised, blocked or dropped everything
+    # It yielded output, and no stage raised, blocked or dropped everything.
+    ok: bool
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -54,7 +56,8 @@ class Trace:
         return "\n".join(line.rstrip() for line in lines)
 
 
-_NUMBERS = 60  # characters of a row of the table without the title
+# Characters of a row of the table without the title.
+_NUMBERS = 60
 
 
 def table(stages: Sequence[StageTrace], width: int = 120) -> Iterator[str]:
@@ -83,7 +86,8 @@ def where(key: str, shard: str) -> str:
     return f" ({text})" if text else ""
 
 
-_MOST = 8  # fields in the message
+# Fields in the message.
+_MOST = 8
 
 
 def sentence(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd) -> str:
@@ -173,7 +177,8 @@ def _nothing(run: TraceRun, stages: Sequence[StageTrace], ending: TraceEnd) -> s
     return f"{text}; 0 samples left after one full pass: {who} would repeat it endlessly"
 
 
-_GRACE = 0.5  # seconds for a run to notice that its time is up
+# Seconds for a run to notice that its time is up.
+_GRACE = 0.5
 
 
 def trace(pipeline: object, samples: int = 1000, seconds: float = 20.0) -> Trace:
@@ -221,13 +226,15 @@ def _observe(run: TraceRun) -> Trace:
         try:
             thread.start()
             thread.join(run.seconds + _GRACE)
-            if thread.is_alive() and not endings:  # slow closing does not affect the verdict
+            # Slow closing does not affect the verdict.
+            if thread.is_alive() and not endings:
                 run.blocked = (run.owner, time.monotonic() - run.since)
                 # Ends a stage that computes without output, but not one that waits for input.
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped))
                 thread.join(_GRACE)
         finally:
-            run.stopping = True  # also after Ctrl-C: the thread ends at its next item
+            # Also after Ctrl-C: the thread ends at its next item.
+            run.stopping = True
     if run.blocked or not endings:
         return _summary(run, "asks-ended-source" if run.endless_at >= 0 else "blocked")
     return _summary(run, endings[0])
@@ -292,7 +299,8 @@ def _drive(run: TraceRun, meters: list[Meter]) -> TraceEnd:
         if run.raised is None or run.raised[1] is not error:
             run.raised = (max(0, len(meters) - 1), error)
         return "raised"
-    if run.raised:  # a later stage swallowed what this one raised
+    # A later stage swallowed what this one raised.
+    if run.raised:
         run.swallowed(*run.raised)
     return run.reason or "pass"
 

@@ -13,8 +13,10 @@ Answer = Literal["right", "wrong", "cannot", "warned", "not judged"]
 class LoaderFault:
     """A fault of the user's loader, shown by runs of it."""
 
-    code: str  # of the rule that reports it
-    message: str  # plain text, already escaped, with the line of the user's code
+    # Of the rule that reports it.
+    code: str
+    # Plain text, already escaped, with the line of the user's code.
+    message: str
     severity: Severity = "error"
 
 
@@ -23,10 +25,12 @@ class CheckResult:
     """The answer to one question about a loader."""
 
     check: Check
-    summary: str  # what was compared, if nothing is wrong; or why it was not judged
+    # What was compared, if nothing is wrong; or why it was not judged.
+    summary: str
     faults: tuple[LoaderFault, ...] = ()
     judged: bool = True
-    notes: tuple[str, ...] = ()  # what was not examined
+    # What was not examined.
+    notes: tuple[str, ...] = ()
 
     @property
     def answer(self) -> Answer:

@@ -14,11 +14,16 @@ Ending = Literal["itself", "samples", "time", "passes", "exception", "death", "h
 class PipelineRun:
     """The counts of one run."""
 
-    ended_by: Ending  # the pipeline itself, a limit of the run, or a fault
-    read: int | None  # samples that entered, each as often as it did; None: not visible
-    delivered: int  # samples that came out, or elements if it is not visible how many samples these hold
-    repeated: int | None  # samples that were read, or came out, again; None: not visible
-    shards: int | None  # that were opened; None: not visible
+    # The pipeline itself, a limit of the run, or a fault.
+    ended_by: Ending
+    # Samples that entered, each as often as it did; None: not visible.
+    read: int | None
+    # Samples that came out, or elements if it is not visible how many samples these hold.
+    delivered: int
+    # Samples that were read, or came out, again; None: not visible.
+    repeated: int | None
+    # That were opened; None: not visible.
+    shards: int | None
     of_shards: int
     stages: tuple[StageTrace, ...]
 

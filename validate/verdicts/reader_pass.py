@@ -35,10 +35,14 @@ class Loss(NamedTuple):
 class PassResult:
     """The result of one pass."""
 
-    formed: int = 0  # samples as the reader forms them
-    split: int = 0  # of those, the ones that it cuts off from a run of one key
-    complete: int = 0  # of those, not ended by grouping or filtering
-    decoded: int = 0  # of those, not ended by decoding
+    # Samples as the reader forms them.
+    formed: int = 0
+    # Of those, the ones that it cuts off from a run of one key.
+    split: int = 0
+    # Of those, not ended by grouping or filtering.
+    complete: int = 0
+    # Of those, not ended by decoding.
+    decoded: int = 0
     usable: int = 0
     lost: Counter[Loss] = field(default_factory=Counter)
     shapes: dict[Loss, Counter[Shape]] = field(default_factory=dict)
@@ -84,7 +88,8 @@ class _Pass:
         self.result = PassResult()
         self.open: Run | None = None
         self.open_shard = ""
-        self.joined = 0  # runs of further shards in the open one
+        # Runs of further shards in the open one.
+        self.joined = 0
 
     def take(self, shape: Shape, count: int, place: LossPlace, joined: int = 0) -> bool:
         fates = self.fates_of(shape)

@@ -17,7 +17,8 @@ from .reader_pass import LossPlace, PassResult, run_pass
 from .wording import crash_text, fields_of, loss_text
 
 _JUNK = ("name.appledouble", "name.macosx", "name.hidden")
-PIPELINE = "pipeline"  # the reader that the user wrote
+# The reader that the user wrote.
+PIPELINE = "pipeline"
 _OPEN_END = "shards are read in parallel: how many samples come out before the exception is not known"
 
 _DOUBTFUL = "their contents are too large to be decoded here, or a pickle looks broken"
@@ -31,9 +32,12 @@ class Reason:
     """Why samples do not reach a batch: one slug of ``Fate.reason``, with how many."""
 
     slug: str
-    count: int  # samples; 0 if the reason is not about samples (such as a crash at the start)
-    message: str  # "3,000 of 3,000 samples have no txt field (they have: json, jpg)"
-    shard: str | None = None  # of the first one
+    # Samples; 0 if the reason is not about samples (such as a crash at the start).
+    count: int
+    # "3,000 of 3,000 samples have no txt field (they have: json, jpg)".
+    message: str
+    # Of the first one.
+    shard: str | None = None
     key: str | None = None
     offset: int | None = None
 
@@ -43,10 +47,13 @@ class Funnel:
     """How many samples are left after each step of a reader's pipeline, in one pass over all shards."""
 
     members: int
-    samples: int  # as the reader forms them
-    complete: int  # have an image, and a caption or label, in the fields of the reader
+    # As the reader forms them.
+    samples: int
+    # Have an image, and a caption or label, in the fields of the reader.
+    complete: int
     decoded: int
-    usable: int  # reach a batch
+    # Reach a batch.
+    usable: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +63,28 @@ class Verdict:
     reader: str
     title: str
     outcome: Outcome
-    samples: int  # keys in the shards, plus samples that the reader splits off from a run of one key
+    # Keys in the shards, plus samples that the reader splits off from a run of one key.
+    samples: int
     usable: int
     reasons: tuple[Reason, ...]
-    funnel: Funnel | None  # None: of the user's own pipeline, of which ``run`` has the counts
-    exact: bool  # False if the level could not know (names, headers)
-    note: str = ""  # limits of the level, and assumptions
-    lost: Mapping[str, int] = field(default_factory=dict)  # Fate.reason -> samples, as the reader forms them
-    barren: tuple[str, ...] = ()  # readable shards from which no sample reaches a batch
-    least: int | None = None  # the number of usable samples is a range from here on; None: not known, if not exact
-    run: PipelineRun | None = None  # of the user's own pipeline
-    pairs_with: str = "caption"  # required by the reader in addition to an image: "caption" or "label"
-    reports_losses: bool = False  # the reader counts and reports what it leaves out
+    # None: of the user's own pipeline, of which ``run`` has the counts.
+    funnel: Funnel | None
+    # False if the level could not know (names, headers).
+    exact: bool
+    # Limits of the level, and assumptions.
+    note: str = ""
+    # Fate.reason -> samples, as the reader forms them.
+    lost: Mapping[str, int] = field(default_factory=dict)
+    # Readable shards from which no sample reaches a batch.
+    barren: tuple[str, ...] = ()
+    # The number of usable samples is a range from here on; None: not known, if not exact.
+    least: int | None = None
+    # Of the user's own pipeline.
+    run: PipelineRun | None = None
+    # Required by the reader in addition to an image: "caption" or "label".
+    pairs_with: str = "caption"
+    # The reader counts and reports what it leaves out.
+    reports_losses: bool = False
 
     @property
     def word(self) -> str:
@@ -81,7 +98,8 @@ class Verdict:
 
     def refused(self, reason: str) -> "Verdict":
         """Return the verdict on a run that does not start, for a reason that concerns the whole run."""
-        others = self.reasons if self.usable else ()  # if nothing is usable, the reason explains why
+        # If nothing is usable, the reason explains why.
+        others = self.reasons if self.usable else ()
         return replace(self, outcome="refused", reasons=(Reason("refused", 0, reason), *others))
 
 
@@ -140,7 +158,8 @@ def judge(evidence: Evidence, reader: Reader, max_loss: float = 0.05) -> Verdict
 def _passes(shards: Sequence[ShardEvidence], reader: Reader) -> tuple[PassResult, bool]:
     """Return the result of all workers' passes, and whether one of them hangs."""
     result = PassResult()
-    starved = False  # some worker yields nothing: the loader waits for it, regardless of the others
+    # Some worker yields nothing: the loader waits for it, regardless of the others.
+    starved = False
     for worker in reader.order(shards):
         one = run_pass(reader, worker)
         starved = starved or not one.usable

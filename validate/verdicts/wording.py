@@ -39,7 +39,8 @@ CRASHES: dict[str, str] = {
     "spaced-key": "a space in --image-key or --text-key, which webdataset refuses",
 }
 
-LACKS: dict[str, tuple[str, str]] = {  # of one sample, of several
+# Of one sample, of several.
+LACKS: dict[str, tuple[str, str]] = {
     "no-image": ("lacks an image", "lack an image"),
     "no-caption": ("lacks a caption", "lack a caption"),
     "no-image-or-caption": ("lacks both image and caption", "lack both image and caption"),
@@ -76,8 +77,10 @@ def lack_text(reason: str, count: int) -> str:
     return f"{count:,} {words[count != 1]}" if words else ""
 
 
-_NAMED = 3  # empty shards that are listed
-_FIELDS = 4  # field names that are listed
+# Empty shards that are listed.
+_NAMED = 3
+# Field names that are listed.
+_FIELDS = 4
 
 
 def holds_nothing(shards: Sequence[ShardEvidence]) -> bool:
@@ -104,9 +107,8 @@ def _where(shard: ShardEvidence) -> str:
 
 def _why(shard: ShardEvidence) -> str:
     detail = escape(shard.error_detail or shard.error or "", 300)
-    if (
-        shard.error == "denied" and shard.url.path is None
-    ):  # the server's reason is more exact: credentials may be missing
+    # The server's reason is more exact: credentials may be missing.
+    if shard.error == "denied" and shard.url.path is None:
         return detail
     return UNREADABLE.get(shard.error or "") or detail
 

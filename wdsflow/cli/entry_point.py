@@ -18,7 +18,8 @@ def run() -> NoReturn:
     from .main import main
     from .shared.without_secrets import print_exception
 
-    if sys.argv[1:2] != ["train"]:  # train runs OpenCLIP's and the user's code in this process
+    # Train runs OpenCLIP's and the user's code in this process.
+    if sys.argv[1:2] != ["train"]:
         leave_pandas_out()
     sys.excepthook = print_exception
     try:
@@ -40,7 +41,8 @@ def _end(status: int) -> NoReturn:
     # Python does the same first, and so does multiprocessing in its child processes.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
-    with contextlib.suppress(OSError):  # the output is a closed pipe
+    # The output is a closed pipe.
+    with contextlib.suppress(OSError):
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()

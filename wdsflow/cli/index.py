@@ -15,7 +15,8 @@ from wdsflow.shards.source.decompress import UNPACK
 if TYPE_CHECKING:
     from wdsflow.indexing.index_report import IndexReport
 
-_SHOWN = 20  # damaged shards
+# Damaged shards.
+_SHOWN = 20
 
 
 def index(typed: Typed, shards: ShardArguments, selected: IndexKinds, options: IndexOptions) -> None:

@@ -134,7 +134,8 @@ def _printed(samples: "Iterator[ShownSample]", html: Path | None, *, as_json: bo
         from wdsflow.validate.inspect.shown_sample import contact_sheet
 
         page = contact_sheet(samples)
-        if count := page.count("<article>"):  # data is escaped
+        # Data is escaped.
+        if count := page.count("<article>"):
             write_output(html, page)
             print(f"{how_many(count, 'sample')} in {html}")
         return count

@@ -45,7 +45,8 @@ GROUPS = {
     },
 }
 COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
-AFTER_DASHES = frozenset({"validate", "train"})  # pass the arguments after -- to another program
+# Pass the arguments after -- to another program.
+AFTER_DASHES = frozenset({"validate", "train"})
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -53,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 success, 1 errors found, 2 wrong use or nothing could be read."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # an unprintable character must not end the run
+        # An unprintable character must not end the run.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     own, training = _split(words)
     with ending(), without_secrets(words):
@@ -117,6 +119,7 @@ def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], lis
             raise
         refuse_unreadable(error)
     except KeyboardInterrupt as error:
-        if not is_resumable(typed):  # resumable commands have printed a message
+        # Resumable commands have printed a message.
+        if not is_resumable(typed):
             print("wdsflow: interrupted", file=sys.stderr)
         sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)

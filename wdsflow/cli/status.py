@@ -73,5 +73,6 @@ def status_lines(status: "RunStatus", out: Path | str) -> Iterator[str]:
         yield "complete"
     elif status.is_done and status.run in ("filter", "measure"):
         yield f"next: {Typed.spell('merge', str(out))}"
-    elif again or not left:  # a program called it, or it was killed just before its end
+    elif again or not left:
+        # A program called it, or it was killed just before its end.
         yield "to complete it, run the same again"

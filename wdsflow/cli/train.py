@@ -221,10 +221,12 @@ def _end(error: Exception) -> NoReturn:
     """Report a problem of the data or the run, without a traceback."""
     from wdsflow.training.ranks import rank_and_world
 
-    logging.disable(logging.INFO)  # torch's logs at the end of Python would hide the message
+    # torch's logs at the end of Python would hide the message.
+    logging.disable(logging.INFO)
     _show(str(error))
     if rank_and_world()[1] > 1:
-        os._exit(_FAILED)  # a process group whose other ranks have ended may hang at shutdown
+        # A process group whose other ranks have ended may hang at shutdown.
+        os._exit(_FAILED)
     sys.exit(_FAILED)
 
 

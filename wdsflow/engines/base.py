@@ -27,7 +27,8 @@ class Task(Protocol):
 
 
 T = TypeVar("T", bound=Task)
-Work = Callable[[Any, Mark], Any]  # of a module, so that it can be named elsewhere; never returns None
+# Of a module, so that it can be named elsewhere; never returns None.
+Work = Callable[[Any, Mark], Any]
 
 
 class EngineError(RuntimeError):
@@ -57,7 +58,8 @@ def trouble_of(error: BaseException) -> Trouble:
     if isinstance(error, OSError) and error.errno:
         text = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
         return Trouble(text, error.errno, where)
-    if isinstance(error, (OSError, ValueError, Unfit)):  # ours, written to be read
+    # Ours, written to be read.
+    if isinstance(error, (OSError, ValueError, Unfit)):
         text, fatal = str(error) or type(error).__name__, isinstance(error, Unfit)
         return Trouble(text, 0, where, fatal, getattr(error, "blames", ""))
     at = traceback.extract_tb(error.__traceback__)[-1:]

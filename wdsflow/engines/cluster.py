@@ -20,14 +20,20 @@ from wdsflow.engines.base import Engine, EngineError
 from wdsflow.engines.peer import Peer, ending, receive, send, take_line, when_gone
 from wdsflow.text.install import install_extras
 
-Make = Callable[[Any], Engine[Any]]  # from the module ray to an engine; picklable
-Cluster = Callable[[Make], Engine[Any]]  # starts an engine; the engine before has to be closed
+# From the module ray to an engine; picklable.
+Make = Callable[[Any], Engine[Any]]
+# Starts an engine; the engine before has to be closed.
+Cluster = Callable[[Make], Engine[Any]]
 
-_PATIENCE = 30.0  # seconds that the driver has to leave the cluster
-_CONNECTS = 10.0  # seconds for an answer from an address
+# Seconds that the driver has to leave the cluster.
+_PATIENCE = 30.0
+# Seconds for an answer from an address.
+_CONNECTS = 10.0
 _SETTINGS = {
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # the default of Ray 3; without, it warns
-    "RAY_USAGE_STATS_ENABLED": "0",  # a new cluster would report itself to its makers
+    # The default of Ray 3; without, it warns.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # A new cluster would report itself to its makers.
+    "RAY_USAGE_STATS_ENABLED": "0",
 }
 
 
@@ -78,7 +84,8 @@ class _Driver:
     """The process in which Ray runs. It answers one request after another."""
 
     def __init__(self) -> None:
-        self.interrupted = False  # during a request: no other can be made
+        # During a request: no other can be made.
+        self.interrupted = False
         self._peer = Peer("from wdsflow.engines.cluster import serve; serve()", kept=False)
 
     def ask(self, what: str, *arguments: Any) -> Any:
@@ -105,10 +112,12 @@ class _Driver:
 
 def serve() -> None:
     """In the driver: answer requests until the program leaves or ends."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # gives up a request; may be ignored in background jobs
+    # Gives up a request; may be ignored in background jobs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     line = take_line()
     with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 1)  # Ray prints the logs of lost nodes there, and has no setting for it
+        # Ray prints the logs of lost nodes there, and has no setting for it.
+        os.dup2(nothing.fileno(), 1)
     when_gone(line, _give_up)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(KeyboardInterrupt):
@@ -161,7 +170,8 @@ def _await_interrupt() -> NoReturn:
 @contextlib.contextmanager
 def _joined(script: str, address: str | None) -> Iterator[Any]:
     """Connect as the program ``script`` would, and yield the module ray. Raises EngineError."""
-    sys.argv[:1] = [script]  # modules next to it are found on the nodes, too
+    # Modules next to it are found on the nodes, too.
+    sys.argv[:1] = [script]
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     try:
@@ -171,7 +181,8 @@ def _joined(script: str, address: str | None) -> Iterator[Any]:
     _must_answer(address or os.environ.get("RAY_ADDRESS", ""))
     try:
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:  # a lost connection is an OSError
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
+        # A lost connection is an OSError.
         raise EngineError(f"no Ray cluster{f' at {address}' if address else ''}: {error}") from None
     try:
         yield ray
@@ -183,7 +194,8 @@ def _must_answer(address: str) -> None:
     """Raise EngineError for an address without a server: Ray would wait for many minutes."""
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not port.isdigit():
-        return  # "auto", "local" and such
+        # "auto", "local" and such.
+        return
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECTS).close()
     except OSError as error:

@@ -18,18 +18,24 @@ import psutil
 
 from .peer import when_gone
 
-DONE = 113  # status of a fork whose work is done; code of the user ends a process with 0
-_SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
+# Status of a fork whose work is done; code of the user ends a process with 0.
+DONE = 113
+# Of prctl.
+_SET_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_PATIENCE = 10.0  # seconds that killed processes have to end: one that waits for a disk may not
-_PAUSE = 0.005  # seconds
-_MOST_DESCRIPTORS = 1 << 20  # of one process, unless Linux is set up otherwise
+# Seconds that killed processes have to end: one that waits for a disk may not.
+_PATIENCE = 10.0
+# Seconds.
+_PAUSE = 0.005
+# Of one process, unless Linux is set up otherwise.
+_MOST_DESCRIPTORS = 1 << 20
 
 
 def lead() -> None:
     """Continue in a child, which leads a session; this process becomes its keeper."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the program that asked may ignore it
+    # The program that asked may ignore it.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _prctl(_SET_CHILD_SUBREAPER, 1)
     keeper = os.getpid()
     child = os.fork()
@@ -47,7 +53,8 @@ def continue_in_forks() -> None:
     while child := os.fork():
         if os.waitstatus_to_exitcode(status := os.waitpid(child, 0)[1]) != DONE:
             _end_as(status)
-    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)  # a fork does not inherit it
+    # A fork does not inherit it.
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _keep(child: int) -> NoReturn:
@@ -62,7 +69,8 @@ def _keep(child: int) -> NoReturn:
         with contextlib.suppress(ChildProcessError):
             status = _reaped(child)
     ends = time.monotonic() + _PATIENCE
-    with contextlib.suppress(ChildProcessError):  # all have ended
+    # All have ended.
+    with contextlib.suppress(ChildProcessError):
         while time.monotonic() < ends:
             _kill_all(child, alive=status is None)
             found = _reaped(child)
@@ -74,8 +82,10 @@ def _keep(child: int) -> NoReturn:
 def _close_others() -> None:
     """Close all but input and output: other processes wait until they are closed."""
     try:
-        held = [int(name) for name in os.listdir("/dev/fd")]  # the limit may be a billion, or none
-    except OSError:  # a container without it
+        # The limit may be a billion, or none.
+        held = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        # A container without it.
         os.closerange(3, _MOST_DESCRIPTORS)
         return
     for fd in held:
@@ -97,7 +107,8 @@ def _reaped(child: int) -> int | None:
 
 
 def _kill_all(child: int, *, alive: bool) -> None:
-    if alive:  # otherwise its number may be another's
+    # Otherwise its number may be another's.
+    if alive:
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
     for each in psutil.Process().children(recursive=True):
@@ -109,7 +120,8 @@ def _end_as(status: int | None) -> NoReturn:
     if status is not None and os.WIFSIGNALED(status):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.WTERMSIG(status)
-        with contextlib.suppress(OSError):  # SIGKILL cannot be set
+        # SIGKILL cannot be set.
+        with contextlib.suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)

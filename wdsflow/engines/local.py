@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from wdsflow.lazy import leave_pandas_out
+from wdsflow.old_objects import old_objects_kept
 
 from .base import Engine, T, Task, Trouble, Work, trouble_of
 from .peer import Mark, Peer, TaskProgress, receive, send, take_line
@@ -101,7 +102,8 @@ class OwnProcess(Engine[T]):
         """Work on the oldest task."""
         self._task = task = self._todo.popleft()
         try:
-            return task, self._function(task, self._mark)
+            with old_objects_kept():
+                return task, self._function(task, self._mark)
         except Exception as error:  # noqa: BLE001 - reported as by a worker
             return task, trouble_of(error)
         finally:
@@ -173,7 +175,8 @@ class Worker:
 
     def __init__(self, function: Work, inherit: Sequence[int] = (), folder: str | None = None) -> None:
         self._function, self._inherit, self._folder = function, tuple(inherit), folder
-        import tempfile  # workers import this module, too
+        # Workers import this module, too.
+        import tempfile
 
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``close``
         self._mark = Mark(self._file.fileno())
@@ -248,7 +251,8 @@ class Worker:
 
 def serve(mark: int) -> None:
     """In the process: work on tasks until the line ends. ``mark``: a descriptor for ``Mark``."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asked decides
+    # The process that asked decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line()
     leave_pandas_out()
     note = Mark(mark)
@@ -257,7 +261,8 @@ def serve(mark: int) -> None:
             function, argument = receive(line)
             note.begin()
             try:
-                answer = function(argument, note)
+                with old_objects_kept():
+                    answer = function(argument, note)
             except Exception as error:  # noqa: BLE001 - sent to the process that asked
                 answer = trouble_of(error)
             send(line, answer)

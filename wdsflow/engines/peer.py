@@ -41,7 +41,8 @@ from typing import IO, Any, NamedTuple, Protocol
 
 _SIZE = struct.Struct("<Q")
 _NUMBER, _PROGRESS = struct.Struct("<q"), struct.Struct("<qd")
-_PAUSE = 0.02  # seconds between two looks at a process
+# Seconds between two looks at a process.
+_PAUSE = 0.02
 
 
 class Line(Protocol):
@@ -74,13 +75,16 @@ class Peer:
         cwd: str | None = None,
     ) -> None:
         import socket
-        import subprocess  # the other side needs neither of them
+
+        # The other side needs neither of them.
+        import subprocess
 
         root = os.path.dirname(os.path.realpath(sys.modules["wdsflow"].__path__[0]))
         path = [str(place) for place in sys.path] + [root] * (root not in sys.path)
         keeper = "from wdsflow.engines.keeper import lead; lead(); " if kept else ""
         self._kept = kept
-        self._lock = threading.Lock()  # the number of a reaped process may be reused
+        # The number of a reaped process may be reused.
+        self._lock = threading.Lock()
         self.line: socket.socket
         self.line, theirs = socket.socketpair()
         with theirs:
@@ -89,7 +93,8 @@ class Peer:
                 [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {keeper}{code}"],
                 env={**(environment or {}), **os.environ},
                 pass_fds=tuple(inherit),
-                start_new_session=True,  # Ctrl-C is for this process, which ends the others
+                # Ctrl-C is for this process, which ends the others.
+                start_new_session=True,
                 stdin=theirs.fileno(),
                 stderr=stderr,
                 cwd=cwd,
@@ -115,7 +120,8 @@ class Peer:
             if self._process.returncode is None and hasattr(os, "waitid"):
                 try:
                     return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-                except ChildProcessError:  # this program ignores SIGCHLD, or waits for all its children
+                except ChildProcessError:
+                    # This program ignores SIGCHLD, or waits for all its children.
                     return True
             return self._process.poll() is not None
 
@@ -147,7 +153,8 @@ class Peer:
         try:
             self.end()
             return self.wait()
-        finally:  # also where Ctrl-C ends the waiting
+        finally:
+            # Also where Ctrl-C ends the waiting.
             self.line.close()
 
 
@@ -183,7 +190,8 @@ def _read(fd: int, size: int) -> bytearray:
     while start < size:
         try:
             count = os.readv(fd, [view[start:]])
-        except OSError:  # it ended without reading all
+        except OSError:
+            # It ended without reading all.
             count = 0
         if not count:
             raise EOFError("the other end is gone")
@@ -288,7 +296,8 @@ def killed_by(status: int | None) -> str:
         return ""
     try:
         return signal.Signals(-status).name
-    except ValueError:  # one that programs may use for anything
+    except ValueError:
+        # One that programs may use for anything.
         return f"signal {-status}"
 
 

@@ -14,9 +14,12 @@ from wdsflow.engines.local import Worker
 from wdsflow.engines.retries import NODE_LOSSES
 from wdsflow.engines.site import Site
 
-_ASK = 5.0  # seconds
-_SHARING = 8  # workers on a GPU: it computes no faster with more
-_PATIENCE = 600.0  # seconds until a worker starts: a cluster may have to grow first
+# Seconds.
+_ASK = 5.0
+# Workers on a GPU: it computes no faster with more.
+_SHARING = 8
+# Seconds until a worker starts: a cluster may have to grow first.
+_PATIENCE = 600.0
 
 
 class RayWorker:
@@ -66,12 +69,15 @@ class RayEngine(Engine[T]):
         needs = {"num_cpus": 1, "num_gpus": gpus, "memory": memory or None}
         # Ray must not restart actors: a new one gets a shard only once it runs.
         self._remote = ray.remote(RayWorker).options(max_restarts=0, scheduling_strategy="SPREAD", **needs)
-        self._under_way: dict[Any, tuple[Any, _Job[T] | None]] = {}  # reference -> actor and its job; None: it starts
+        # Reference -> actor and its job; None: it starts.
+        self._under_way: dict[Any, tuple[Any, _Job[T] | None]] = {}
         self._todo: collections.deque[_Job[T]] = collections.deque()
         self._actors: set[Any] = set()
         self._idle: list[Any] = []
-        self._misses = 0  # actors lost since the last one that started
-        self._asked = float("-inf"), 1  # when, and how many workers there is room for
+        # Actors lost since the last one that started.
+        self._misses = 0
+        # When, and how many workers there is room for.
+        self._asked = float("-inf"), 1
 
     @property
     def limit(self) -> int:
@@ -99,7 +105,8 @@ class RayEngine(Engine[T]):
         while True:
             found, _ = self._ray.wait(list(self._under_way), timeout=_ASK)
             if not found:
-                self._feed()  # nodes may have joined
+                # Nodes may have joined.
+                self._feed()
                 silent += _ASK
                 if silent >= _PATIENCE:
                     self._check_alive()
@@ -109,7 +116,8 @@ class RayEngine(Engine[T]):
             errors = self._ray.exceptions
             try:
                 answer = self._ray.get(found[0])
-            except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # errors of tasks are their answers
+            except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
+                # errors of tasks are their answers.
                 raise _unusable(error) from None
             except errors.RayError as error:
                 done = self._lose(actor, job, error)
@@ -147,7 +155,8 @@ class RayEngine(Engine[T]):
     def _lose(self, actor: Any, job: _Job[T] | None, error: Exception) -> tuple[T, Any] | None:
         """Repeat the job of a lost actor, or give it up."""
         self._actors.discard(actor)
-        self._ray.kill(actor)  # it may only have been out of reach
+        # It may only have been out of reach.
+        self._ray.kill(actor)
         if job is not None:
             job.losses += 1
             if job.losses >= NODE_LOSSES:
@@ -197,7 +206,8 @@ def share_of_gpu(ray: Any, measure: Callable[[], float | None], declared: float)
         return declared
     try:
         need = ray.get(ray.remote(num_cpus=1, num_gpus=1)(measure).remote(), timeout=_PATIENCE)
-    except ray.exceptions.RayError:  # the workers will report why models do not load
+    except ray.exceptions.RayError:
+        # The workers will report why models do not load.
         return declared
     return declared if need is None else 1 / max(1, min(_SHARING, int(1 / max(need, 1e-9))))
 

@@ -25,13 +25,20 @@ that do not fit into memory are no deaths: the process survives, and halves them
 from collections.abc import Mapping, Sequence
 from typing import Generic, Literal, TypeVar
 
-NODE_LOSSES = 4  # of workers with their node, for one task
-MAP_STARTS = 10  # of map workers that fail in a row: another cause may have killed some
-LOADS = 5  # of model servers that die in a row while they load
-NOT_BEGUN = 100  # of model servers that die in a row before they begin with a request
-SERVERS = 100  # of model servers that die in a row without an output for anything
-IDLE_SERVERS = 16  # that lose their device in a row at one request, without progress
-DECODER_BEGINS = 30.0  # seconds that a forked decoder has to begin its work; after that it is started again, once
+# Of workers with their node, for one task.
+NODE_LOSSES = 4
+# Of map workers that fail in a row: another cause may have killed some.
+MAP_STARTS = 10
+# Of model servers that die in a row while they load.
+LOADS = 5
+# Of model servers that die in a row before they begin with a request.
+NOT_BEGUN = 100
+# Of model servers that die in a row without an output for anything.
+SERVERS = 100
+# That lose their device in a row at one request, without progress.
+IDLE_SERVERS = 16
+# Seconds that a forked decoder has to begin its work; after that it is started again, once.
+DECODER_BEGINS = 30.0
 _TASK_DEATHS = 12
 
 O = TypeVar("O")  # noqa: E741
@@ -73,9 +80,12 @@ class ItemTrials(Generic[O]):
         self._done: dict[int, O] = {}
         self._suspects: set[int] = set()
         self._group: list[int] = []
-        self._deaths = 0  # at this group
-        self._unbegun = self._loads = self._idle = 0  # in a row
-        self._worked = False  # this process has
+        # At this group.
+        self._deaths = 0
+        # In a row.
+        self._unbegun = self._loads = self._idle = 0
+        # This process has.
+        self._worked = False
 
     @property
     def alone(self) -> bool:

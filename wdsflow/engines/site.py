@@ -10,7 +10,8 @@ from pathlib import Path
 from wdsflow.version import __version__
 
 _GRANTED = Path("/sys/fs/cgroup/cpu.max")
-_LONG = 0.8  # seconds of a core; two processes start in 0.3
+# Seconds of a core; two processes start in 0.3.
+_LONG = 0.8
 
 
 def processes_pay(used: float, done: int, rest: int) -> bool:
@@ -27,6 +28,11 @@ def usable_cores() -> int:
     return shown_cores() if quota is None else min(shown_cores(), max(1, int(quota)))
 
 
+def usual_processes(*, remote: bool) -> int:
+    """Return the number of processes for shards: one per core, two if they are on a server."""
+    return usable_cores() * (2 if remote else 1)
+
+
 def shown_cores() -> int:
     """Return how many processors this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -34,7 +40,8 @@ def shown_cores() -> int:
 
 def cpu_quota() -> float | None:
     """Return how many processors the container grants; None if it grants all."""
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # "max" is not a number
+    # "max" is not a number.
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
         share, _, period = _GRANTED.read_text(encoding="ascii").partition(" ")
         return int(share) / int(period)
     return None
@@ -79,7 +86,8 @@ class Site:
 
             fcntl.flock(held, fcntl.LOCK_SH)
         except (ImportError, OSError):
-            pass  # no locks here: remaining workers are not detected
+            # No locks here: remaining workers are not detected.
+            pass
         return [held]
 
 

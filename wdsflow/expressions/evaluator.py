@@ -10,7 +10,7 @@ import numpy as np
 from .expression import Expression, Term
 from .score_call import ScoreCall
 from .session import TABLE, Session
-from .sql import SQL_TYPES, SqlWriter, quoted_name
+from .sql import SqlWriter, cleaned, quoted_name
 from .steps import terms_by_cost
 from .tree import Operation
 
@@ -141,11 +141,11 @@ def _source(
 ) -> str:
     """Return the SQL of a table whose columns hold what expressions need."""
     # A table needs a column, and an expression may use none.
-    cleaned = ["NULL"]
+    values = ["NULL"]
     for call, column in columns.items():
-        cleaned.append(f"{_cleaned(column, expression.kinds[call], call in lists)} AS {column}")
+        values.append(f"{cleaned(column, expression.kinds[call], call in lists)} AS {column}")
     table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
-    return f"(SELECT {', '.join(cleaned)} FROM {table})"
+    return f"(SELECT {', '.join(values)} FROM {table})"
 
 
 class _Layout(NamedTuple):
@@ -155,17 +155,6 @@ class _Layout(NamedTuple):
     computed: frozenset[ScoreCall]
     lists: frozenset[ScoreCall]
     lacks: tuple[ScoreCall, ...]
-
-
-def _cleaned(column: str, kind: str, is_list: bool) -> str:
-    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
-    if not is_list:
-        value = f"{column}::{SQL_TYPES[kind]}"
-        return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
-    values = f"{column}::{SQL_TYPES[kind]}[]"
-    if kind == "number":
-        values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
-    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
 
 
 def _decisions(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Decisions:

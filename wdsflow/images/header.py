@@ -6,24 +6,32 @@ from struct import Struct, error
 from typing import NamedTuple
 from zlib import crc32
 
-MAX_HEADER = 1 << 20  # bytes: no header is looked for beyond; CMYK photographs carry profiles of 550 KB
+# Bytes: no header is looked for beyond; CMYK photographs carry profiles of 550 KB.
+MAX_HEADER = 1 << 20
 
 
 class ImageHeader(NamedTuple):
     """Size, mode and traits of an image as Pillow would report them after ``Image.open``."""
 
-    format: str  # "jpeg", "png", "gif", "webp", "bmp", "tiff", ...
-    width: int  # pixels; 0 if unknown
+    # "jpeg", "png", "gif", "webp", "bmp", "tiff", ...
+    format: str
+    # Pixels; 0 if unknown.
+    width: int
     height: int
-    mode: str  # Pillow's name; "" if unknown, or, where Pillow opens it by its header, if Pillow refuses it
-    bits: int = 8  # a channel, as stored
-    orientation: int = 1  # EXIF's, 1 to 8; any other number unchanged
+    # Pillow's name; "" if unknown, or, where Pillow opens it by its header, if Pillow refuses it.
+    mode: str
+    # A channel, as stored.
+    bits: int = 8
+    # EXIF's, 1 to 8; any other number unchanged.
+    orientation: int = 1
     animated: bool = False
     progressive: bool = False
     alpha: bool = False
     icc: bool = False
-    needs: int = 0  # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is more
-    length: int = 0  # a file of fewer bytes is cut; 0 if the header does not say
+    # > 0: size and mode are unknown as yet; call again with so many of the first bytes, if that is more.
+    needs: int = 0
+    # A file of fewer bytes is cut; 0 if the header does not say.
+    length: int = 0
 
 
 def more_bytes(reached: int) -> int:
@@ -266,7 +274,8 @@ _lossy = Struct("<3sHH").unpack_from
 _lossless = Struct("<BI").unpack_from
 _extended = Struct("<B3xHBHB").unpack_from
 _ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
-_MOST_WEBP_CHUNKS = 10_000  # an animation has one a frame
+# An animation has one a frame.
+_MOST_WEBP_CHUNKS = 10_000
 _START_CODE = b"\x9d\x01\x2a"
 
 

@@ -36,8 +36,10 @@ def read_header(data: bytes) -> ImageHeader | None:
     return read_other(data) if data else None
 
 
-HEAD = 4096  # bytes that nearly all headers fit into
-_MOST_SEARCHED = 64 << 20  # bytes of a file of which no quick look says what it is
+# Bytes that nearly all headers fit into.
+HEAD = 4096
+# Bytes of a file of which no quick look says what it is.
+_MOST_SEARCHED = 64 << 20
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
 
 
@@ -72,13 +74,17 @@ _SVG = re.compile(
 
 # Formats that Pillow has no decoder for, or only names; and eps, for which it would run another program.
 UNREADABLE = frozenset("bufr emf eps exr grib hdf5 heic jxl mp4 mpeg pdf svg wmf".split())
-_SEARCHED = 1 << 16  # bytes
+# Bytes.
+_SEARCHED = 1 << 16
 
 # Formats whose magic bytes are proof, also where Pillow does not open the rest, and our names for them.
 _CERTAIN = {"BMP": "bmp", "TIFF": "tiff", "JPEG2000": "jp2", "ICO": "ico", "ICNS": "icns"}
-_MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))  # to open an icon is to decode it
-_SHORT_BMP = 12  # bytes: the header that OS/2 wrote, without compression
-_MOST_MORE = 1 << 16  # bytes: the directory of a TIFF is often at its end, which is not read for this
+# To open an icon is to decode it.
+_MORE_HELPS = frozenset(("BMP", "TIFF", "JPEG2000"))
+# Bytes: the header that OS/2 wrote, without compression.
+_SHORT_BMP = 12
+# Bytes: the directory of a TIFF is often at its end, which is not read for this.
+_MOST_MORE = 1 << 16
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "pdf"),
@@ -112,7 +118,8 @@ def _iso_media(data: bytes) -> ImageHeader | None:
     name = "avif" if brands & _AVIF else "heic" if brands & _HEIC else "mp4"
     width = height = 0
     place = data.find(b"ispe", 0, _SEARCHED)
-    while place >= 0 and name != "mp4":  # the largest one: thumbnails and tiles have their own
+    # The largest one: thumbnails and tiles have their own.
+    while place >= 0 and name != "mp4":
         try:
             across, down = _two_longs(data, place + 8)
         except error:
@@ -155,7 +162,8 @@ def _header_of(image: Any) -> ImageHeader:
         orientation = turned if isinstance(turned, int) else 1
     elif name == "bmp":
         coder, _box, start, (_mode, stride, *_) = image.tile[0]
-        if coder == "raw":  # the last row may lack its padding
+        # The last row may lack its padding.
+        if coder == "raw":
             head = image.fp.getvalue()
             bits_a_row = image.width * head[24 if head[14] == _SHORT_BMP else 28]
             length = start + stride * (image.height - 1) + (bits_a_row + 7 >> 3)

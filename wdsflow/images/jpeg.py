@@ -11,11 +11,13 @@ from .header import ImageHeader, exif_orientation, make_header, more_bytes, xmp_
 _segment = Struct(">BBH").unpack_from
 _frame = Struct(">BHHB").unpack_from
 
-_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))  # those that libjpeg decodes
+# Those that libjpeg decodes.
+_FRAMES = frozenset((0xC0, 0xC1, 0xC2, 0xC9, 0xCA))
 _PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 _SCAN = 0xDA
 _MOST_SEGMENTS = 10_000
-_BLOCK = 128  # bytes: 64 coefficients of 2
+# Bytes: 64 coefficients of 2.
+_BLOCK = 128
 
 
 def _segments(data: bytes) -> Iterator[tuple[int, int]]:
@@ -72,8 +74,10 @@ _EXIF, _XMP, _ICC = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0", b"ICC_PROFIL
 # Markers before the frame that carry a length. Others outside of _ALL_FRAMES have none, or end the header.
 _PLAIN = frozenset((0xC4, 0xCC, 0xDB, 0xDC, 0xDD, 0xDF, 0xFE)) | frozenset(range(0xE0, 0xF0)) - {0xE1, 0xE2}
 _APP1, _APP2 = 0xE1, 0xE2
-_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)  # past fill bytes, escaped FFs and bytes that are no marker
-_SHORTEST_REST = 20  # bytes of the smallest frame and scan
+# Past fill bytes, escaped FFs and bytes that are no marker.
+_MARKER = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
+# Bytes of the smallest frame and scan.
+_SHORTEST_REST = 20
 _REFUSED = ImageHeader("jpeg", 0, 0, "")
 
 
@@ -120,7 +124,8 @@ def read_jpeg(data: bytes) -> ImageHeader:
             elif marker == _SCAN or marker < 0xC0:
                 return _REFUSED
             else:
-                position += 2  # no length: restart, start and end of image, extensions
+                # No length: restart, start and end of image, extensions.
+                position += 2
     except error:
         return _cut(position + _SHORTEST_REST)
     return _REFUSED
@@ -131,7 +136,8 @@ def _cut(reached: int) -> ImageHeader:
 
 
 _MOST_SCANS = 100
-_MOST_SCANNED = 4_000_000_000  # pixels times scans: a small progressive file can keep a decoder busy for hours
+# Pixels times scans: a small progressive file can keep a decoder busy for hours.
+_MOST_SCANNED = 4_000_000_000
 
 
 @cache

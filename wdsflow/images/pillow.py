@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_IMAGE_PIXELS = 89_478_485  # Pillow's own: it warns above, and refuses above twice as many
+# Pillow's own: it warns above, and refuses above twice as many.
+MAX_IMAGE_PIXELS = 89_478_485
 BOMB_PIXELS = 2 * MAX_IMAGE_PIXELS
 _USUAL = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-_RUNS_A_PROGRAM = "EPS"  # Pillow hands such a file to Ghostscript
+# Pillow hands such a file to Ghostscript.
+_RUNS_A_PROGRAM = "EPS"
 
 
 def open_image(data: bytes) -> "Image":
@@ -112,7 +114,8 @@ def _without_ghostscript() -> Iterator[None]:
 def _silence() -> Iterator[None]:
     try:
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # no such stream, or no descriptors left
+    except OSError:
+        # No such stream, or no descriptors left.
         yield
         return
     try:

@@ -12,7 +12,8 @@ from .shard_pass import ShardFacts
 SIZES, LENGTH = "sizes.json", "__len__"
 TIMM = "_info.json"
 
-Shards = Mapping[str, ShardFacts]  # by base name, in order
+# By base name, in order.
+Shards = Mapping[str, ShardFacts]
 
 _HELD_OUT = re.compile(r"(?:^|[-_.])(val|valid|validation|test)(?:[-_.]|$)", re.IGNORECASE)
 

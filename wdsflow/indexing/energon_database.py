@@ -46,7 +46,8 @@ class EnergonDatabase:
         self._connection = sqlite3.connect(self._name, isolation_level=None)
         with naming(path):
             self._spool = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115 - closed by __exit__
-        self._waiting: dict[int, int] = {}  # shard -> offset of its samples in the spool
+        # Shard -> offset of its samples in the spool.
+        self._waiting: dict[int, int] = {}
         self._next = 0
 
     def add(self, number: int, contents: ShardContents | None) -> None:
@@ -110,11 +111,13 @@ class EnergonDatabase:
     def __exit__(self, *_: object) -> None:
         with suppress(sqlite3.Error):
             self._connection.close()
-        with suppress(OSError):  # of unwritten data, on a full disk
+        # Of unwritten data, on a full disk.
+        with suppress(OSError):
             self._spool.close()
         discard(self._name, self._file)
         with suppress(OSError):
-            self._path.parent.rmdir()  # if it is empty
+            # If it is empty.
+            self._path.parent.rmdir()
 
     def _run(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         with _full_disk(self._path):

@@ -37,7 +37,8 @@ class EnergonFiles:
     def __init__(self, record: IndexRecord) -> None:
         self._record, self._report = record, record.report
         self._database: EnergonDatabase | None = None
-        self._is_complete = True  # each shard has an index, and no key occurs twice
+        # Each shard has an index, and no key occurs twice.
+        self._is_complete = True
 
     def open_database(self, stack: ExitStack) -> None:
         """Begin a new database, which needs the samples of all shards; without it, ``.nv-meta/index.sqlite`` stays."""
@@ -84,7 +85,8 @@ class EnergonFiles:
             record.note(NV_SQLITE, of)
         counts = {name: facts.by_energon for name, facts in shards.items()}
         record.put(NV_INFO, as_json({"energon_version": None, "shard_counts": counts}), of)
-        record.put(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)  # changes with the shards
+        # Changes with the shards.
+        record.put(_NV_UUID, str(uuid5(NAMESPACE_URL, str(of["shards"]))).encode(), of)
         for name, data in _settings(shards).items():
             # Users edit these files: they are written only if they do not exist, or are as they were written.
             if record.may_replace(name):

@@ -19,18 +19,22 @@ from .energon_files import NV_SQLITE, EnergonFiles, tar_index
 from .index_record import IndexLine, IndexRecord
 from .shard_pass import ShardContents, ShardFacts, pass_over
 
-_CODE = 4  # version of the result of a pass
+# Version of the result of a pass.
+_CODE = 4
 
 
 @dataclass(frozen=True)
 class _Job:
     """A shard to pass over."""
 
-    name: str  # without folder
+    # Without folder.
+    name: str
     url: Shard
     number: int
-    identity: dict[str, object]  # before the pass
-    offsets: bool  # its samples are wanted, too
+    # Before the pass.
+    identity: dict[str, object]
+    # Its samples are wanted, too.
+    offsets: bool
 
     @property
     def made_from(self) -> dict[str, object]:

@@ -16,19 +16,29 @@ class IndexReport:
     """The outcome of an indexing run."""
 
     shards: int = 0
-    resumed: int = 0  # shards whose sidecars already existed
+    # Shards whose sidecars already existed.
+    resumed: int = 0
     samples: int = 0
     indexed: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    refused: list[tuple[str, str]] = field(default_factory=list)  # damaged shard, why
-    unpack: dict[str, str] = field(default_factory=dict)  # damaged shard -> command, if repair recovers nothing
-    lacking: list[tuple[str, str]] = field(default_factory=list)  # file that could not be made, why
-    kept: list[str] = field(default_factory=list)  # files of other programs with other contents
-    settings: list[str] = field(default_factory=list)  # files that the user has edited
+    # Reason -> samples.
+    left_out: Counter[str] = field(default_factory=Counter)
+    # Damaged shard, why.
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    # Damaged shard -> command, if repair recovers nothing.
+    unpack: dict[str, str] = field(default_factory=dict)
+    # File that could not be made, why.
+    lacking: list[tuple[str, str]] = field(default_factory=list)
+    # Files of other programs with other contents.
+    kept: list[str] = field(default_factory=list)
+    # Files that the user has edited.
+    settings: list[str] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)  # files of removed shards
-    same: int = 0  # files that were up to date already
-    stale_removed: int = 0  # temporary files of runs that were killed
+    # Files of removed shards.
+    removed: list[str] = field(default_factory=list)
+    # Files that were up to date already.
+    same: int = 0
+    # Temporary files of runs that were killed.
+    stale_removed: int = 0
 
     @property
     def ok(self) -> bool:

@@ -16,7 +16,8 @@ from wdsflow.shards.source.decompress import unpack_command
 from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.walk import Member, MemberBatch, Walk
 
-_FIELDS = 1000  # names of fields of a shard that are kept, the most frequent ones
+# Names of fields of a shard that are kept, the most frequent ones.
+_FIELDS = 1000
 
 _ALL = Grouping(beyond=True)
 
@@ -24,8 +25,10 @@ _ALL = Grouping(beyond=True)
 class IndexedMember(NamedTuple):
     """A member of a sample."""
 
-    field: str  # as in the tar
-    data: int  # offset of the contents
+    # As in the tar.
+    field: str
+    # Offset of the contents.
+    data: int
     size: int
 
 
@@ -33,7 +36,8 @@ class IndexedSample(NamedTuple):
     """Neighbouring members of one key."""
 
     key: str
-    start: int  # offset of the first header
+    # Offset of the first header.
+    start: int
     members: list[IndexedMember]
 
 
@@ -43,11 +47,16 @@ class ShardFacts:
 
     url: str
     samples: int = 0
-    by_energon: int = 0  # samples as Energon counts them: base names with dots in them may have merged some
-    fields: list[str] = field(default_factory=list)  # in order of their names
-    damage: list[str] = field(default_factory=list)  # why it is not indexed
-    unpack: str = ""  # the command that unpacks a damaged compressed stream in which no byte can be trusted
-    obstacle: str = ""  # why it cannot have an index of offsets
+    # Samples as Energon counts them: base names with dots in them may have merged some.
+    by_energon: int = 0
+    # In order of their names.
+    fields: list[str] = field(default_factory=list)
+    # Why it is not indexed.
+    damage: list[str] = field(default_factory=list)
+    # The command that unpacks a damaged compressed stream in which no byte can be trusted.
+    unpack: str = ""
+    # Why it cannot have an index of offsets.
+    obstacle: str = ""
 
 
 @dataclass
@@ -55,7 +64,8 @@ class ShardContents:
     """The samples of a shard, in the order of the tar."""
 
     samples: list[IndexedSample] = field(default_factory=list)
-    end: int = 0  # offset after the last member
+    # Offset after the last member.
+    end: int = 0
 
 
 def pass_over(url: Shard, *, offsets: bool) -> tuple[ShardFacts, ShardContents]:

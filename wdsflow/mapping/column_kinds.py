@@ -16,8 +16,10 @@ log = logging.getLogger("wdsflow.mapping")
 Dataset: TypeAlias = Any
 Feature: TypeAlias = Any
 Features: TypeAlias = Any
-Arrow: TypeAlias = Any  # a type, schema, table or reader
-_OWN = 32 << 20  # bytes; smaller files are joined
+# A type, schema, table or reader.
+Arrow: TypeAlias = Any
+# Bytes; smaller files are joined.
+_OWN = 32 << 20
 _FULL = 256 << 20
 _LISTS = {"List", "LargeList", "Sequence"}
 
@@ -35,8 +37,10 @@ class Parts:
         self._writer: Arrow = None
         self._schema: Arrow = None
         self._size = 0
-        self._wanted: Features = None  # of all rows so far
-        self._empty: Path | None = None  # a file without rows, whose types do not count
+        # Of all rows so far.
+        self._wanted: Features = None
+        # A file without rows, whose types do not count.
+        self._empty: Path | None = None
 
     def add(self, path: Path, rows: int) -> None:
         """Add the next file, of ``rows`` rows. Raises KindError if its types do not fit those of the others."""

@@ -21,12 +21,18 @@ from .map_worker import Done, Failed, MappingError, MapSetup, MapWorker, RowBatc
 
 log = logging.getLogger("wdsflow.mapping")
 
-_NEAR = 0.8  # of its room: a failure beyond it counts as a lack of memory, regardless of its message
-_SILENCE = 1.0  # seconds until workers are checked: other processes may keep a dead worker's line open
-_LEAST = 16 << 20  # bytes of room below which a worker can do nothing
-_COMFORT = 0.6  # of the room that a worker has; rows differ
-_CLEAN = 8  # successful batches, after which they may grow beyond the limit of one that ran out of memory
-_EACH = 2  # rows that each of several workers has room for, at least
+# Of its room: a failure beyond it counts as a lack of memory, regardless of its message.
+_NEAR = 0.8
+# Seconds until workers are checked: other processes may keep a dead worker's line open.
+_SILENCE = 1.0
+# Bytes of room below which a worker can do nothing.
+_LEAST = 16 << 20
+# Of the room that a worker has; rows differ.
+_COMFORT = 0.6
+# Successful batches, after which they may grow beyond the limit of one that ran out of memory.
+_CLEAN = 8
+# Rows that each of several workers has room for, at least.
+_EACH = 2
 
 
 class Sizer:
@@ -82,7 +88,8 @@ class Team:
 
     def __init__(self, setup: MapSetup, memory: int, most: int, sizer: Sizer) -> None:
         self.setup, self.memory, self.most, self.sizer = setup, memory, most, sizer
-        self.usable = memory - max(memory // 20, 16 << 20)  # growth is noticed a moment later
+        # Growth is noticed a moment later.
+        self.usable = memory - max(memory // 20, 16 << 20)
         self.target = 1
         self.workers: list[MapWorker] = []
         self._held = HeldMemory()
@@ -123,7 +130,8 @@ class Team:
         """Measure a worker after a batch, and decide how many workers there should be."""
         worker.idle = self._held(worker.pid)
         worker.base = worker.base or worker.idle
-        if worker.idle - worker.base > worker.room // 2:  # it leaks memory
+        # It leaks memory.
+        if worker.idle - worker.base > worker.room // 2:
             self.drop(worker)
         memory, most = self.usable - self._held(os.getpid()), self.most
         if batches_left is not None:
@@ -137,7 +145,8 @@ class BatchFailures:
     """Warns, once, about a batch that failed although none of its rows fails in a smaller batch."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[int, int, str]] = []  # first row, row after the last, error
+        # First row, row after the last, error.
+        self._open: list[tuple[int, int, str]] = []
         self._warned = False
 
     def add(self, batch: RowBatch, failed: Failed) -> None:
@@ -188,11 +197,15 @@ class MapEngine:
     def __init__(self, team: Team, source: BatchSource, folder: Path, ahead: int | None = None) -> None:
         self.team, self.source, self.ahead = team, source, ahead
         self.folder = Path(tempfile.mkdtemp(prefix="batches-", dir=folder))
-        self._again: list[tuple[int, RowBatch]] = []  # to be mapped again
-        self._results: dict[int, Result] = {}  # by their first row
-        self._paths: dict[int, Path] = {}  # of batches in work
+        # To be mapped again.
+        self._again: list[tuple[int, RowBatch]] = []
+        # By their first row.
+        self._results: dict[int, Result] = {}
+        # Of batches in work.
+        self._paths: dict[int, Path] = {}
         self._files = 0
-        self._ended = False  # the source has
+        # The source has.
+        self._ended = False
         self._failed_starts = 0
         self._batch_failures = BatchFailures()
 
@@ -267,7 +280,8 @@ class MapEngine:
             path = self._paths.pop(batch.start)
             if isinstance(answer, Done):
                 self.team.sizer.learn(len(batch), answer.measure.grown)
-                done = RowBatch(batch.start, batch.stop)  # without its rows
+                # Without its rows.
+                done = RowBatch(batch.start, batch.stop)
                 self._results[batch.start] = Result(done, answer.answer, path, answer.measure.results)
                 left = self.source.left()
                 if left is not None:
@@ -287,19 +301,22 @@ class MapEngine:
         self._failed_starts += not worker.idle
         if self._failed_starts >= MAP_STARTS:
             raise MappingError(f"no worker starts: {answer.text}")
-        self.team.drop(worker)  # it is replaced
+        # It is replaced.
+        self.team.drop(worker)
 
     def _split(self, worker: MapWorker, batch: RowBatch, answer: Failed) -> None:
         """Map the rows of a failed batch again, by the policy of retries."""
         full = batch.alone or (self.team.target == 1 and answer.kind != "died")
         grown = answer.measure.grown if answer.measure else 0
         memory = answer.kind == "memory" or grown > _NEAR * worker.room
-        if answer.measure is None:  # the worker has ended
+        # The worker has ended.
+        if answer.measure is None:
             self.team.drop(worker)
         rows = f"row {batch.start}" if len(batch) == 1 else f"rows {batch.start} to {batch.stop - 1}"
         if answer.kind == "refused":
             raise MappingError(f"{rows}: {answer.text}", detail=answer.detail)
-        if answer.kind == "full":  # the row is not at fault
+        # The row is not at fault.
+        if answer.kind == "full":
             text = f"the disk is full, at {rows}: {answer.text}; results go to {self.folder.parent}"
             raise MappingError(text, detail=answer.detail)
         log.info("%s: %s (the worker may grow by %s)", rows, answer.text, format_size(worker.room))

@@ -20,11 +20,15 @@ from wdsflow.memory.usage import mapped_files
 from .column_kinds import Arrow, Dataset, Features
 from .map_worker import RowBatch, UnreadableError, packed
 
-_REOPEN = 64 << 20  # bytes of an input that may stay mapped into memory
-_DONT_NEED = 4  # MADV_DONTNEED of Linux
-_SMALL = 1 << 20  # bytes of a table that travels to workers
+# Bytes of an input that may stay mapped into memory.
+_REOPEN = 64 << 20
+# MADV_DONTNEED of Linux.
+_DONT_NEED = 4
+# Bytes of a table that travels to workers.
+_SMALL = 1 << 20
 _LENGTH = struct.Struct("<Q")
-_MANY, _LOOKED_AT = 256, 64  # entries of a list, and those that are weighed if it has more
+# Entries of a list, and those that are weighed if it has more.
+_MANY, _LOOKED_AT = 256, 64
 
 
 class SliceSource:
@@ -49,7 +53,8 @@ class _Work:
     remove_columns: tuple[str, ...] = ()
     fn_kwargs: Mapping[str, object] = field(default_factory=dict)
     with_indices: bool = False
-    results: int = 0  # bytes of the latest results
+    # Bytes of the latest results.
+    results: int = 0
 
 
 @dataclass
@@ -73,7 +78,8 @@ class DatasetWork(_Work):
     def map(self, batch: RowBatch, path: str) -> int | None:
         """Write the results as an Arrow file, and return the number of rows, or None if the function changes nothing."""
         if mapped_files() - self._mapped > _REOPEN:
-            self._open()  # unmaps the pages that were read
+            # Unmaps the pages that were read.
+            self._open()
         part = self._dataset.select(range(batch.start, batch.stop))
         found = part.map(
             self._function(batch.start),
@@ -137,8 +143,10 @@ def release_pages(files: Collection[str]) -> None:
         advise = ctypes.CDLL(None, use_errno=True).madvise
         advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         for line in Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines():
-            span, rights, *_, last = line.split(maxsplit=5)  # the last is the path, if there is one
-            if rights.startswith("r-") and last in wanted:  # read-only pages equal the file
+            # The last is the path, if there is one.
+            span, rights, *_, last = line.split(maxsplit=5)
+            # read-only pages equal the file.
+            if rights.startswith("r-") and last in wanted:
                 start, end = (int(word, 16) for word in span.split("-"))
                 advise(start, end - start, _DONT_NEED)
 
@@ -166,7 +174,8 @@ class RowSource:
         self._count = len(rows) if isinstance(rows, Sized) else None
         self._next = 0
         self._error: Exception | None = None
-        self._held: tuple[bytes, object] | None = None  # a row that did not fit into the last batch
+        # A row that did not fit into the last batch.
+        self._held: tuple[bytes, object] | None = None
 
     def take(self, rows: int, room: int) -> RowBatch | None:
         """Return the next rows: at least one, while there are any."""
@@ -264,7 +273,8 @@ def _rows_of(columns: Mapping[str, Any]) -> Iterator[dict[str, object]]:
         raise ValueError(
             f"the columns have different numbers of rows ({listed}); remove the replaced columns with remove_columns"
         )
-    for row in zip(*columns.values(), strict=True):  # not by number: a pandas Series has its own index
+    # Not by number: a pandas Series has its own index.
+    for row in zip(*columns.values(), strict=True):
         # A tensor that is a view would be pickled with its whole storage.
         yield {
             name: value.clone() if hasattr(value, "untyped_storage") else value

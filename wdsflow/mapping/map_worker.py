@@ -123,7 +123,8 @@ def packed(value: object, what: str) -> bytes:
     import dill
 
     try:
-        return bytes(dill.dumps(value, recurse=True))  # functions of __main__ and lambdas by value, as datasets.map
+        # Functions of __main__ and lambdas by value, as datasets.map.
+        return bytes(dill.dumps(value, recurse=True))
     except Exception as error:
         raise TypeError(
             f"{what} cannot be sent to a worker process ({type(error).__name__}: {error}). Open files, locks and models on"
@@ -131,22 +132,27 @@ def packed(value: object, what: str) -> bytes:
         ) from error
 
 
-_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))  # EFBIG: a limit on the size of files
-_LOOKED_AT = 10_000  # characters of an exception's text
-_SIGNS = (  # is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a retry
+# EFBIG: a limit on the size of files.
+_FULL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+# Characters of an exception's text.
+_LOOKED_AT = 10_000
+# is_out_of_memory does not trust these texts in any exception; here, a wrong guess only costs a retry.
+_SIGNS = (
     "out of memory",
     "can't allocate memory",
     "cannot allocate memory",
     "insufficient memory",
     "unable to allocate",
-    "can't start new thread",  # its stack would exceed the limit
+    # Its stack would exceed the limit.
+    "can't start new thread",
 )
 
 
 class MapWork(Protocol):
     """The work of a worker; picklable."""
 
-    results: int  # bytes of the latest results
+    # Bytes of the latest results.
+    results: int
 
     def begin(self) -> None:
         """Prepare in the worker."""
@@ -157,7 +163,8 @@ class MapWork(Protocol):
 
 def serve() -> None:
     """Map batches until the parent closes the connection."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    # The parent decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line(prints=True)
     when_gone(line, _end)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -185,7 +192,8 @@ def _mapped(work: MapWork, order: MapOrder) -> Done | Failed:
     except Exception as error:  # noqa: BLE001 - sent to the parent
         failed = _failed(error)
     most = peak()
-    measure = Measure(before, most, resident(os.getpid()), work.results)  # the exception is freed before this
+    # The exception is freed before this.
+    measure = Measure(before, most, resident(os.getpid()), work.results)
     return Done(answer, measure) if failed is None else replace(failed, measure=measure)
 
 
@@ -243,11 +251,16 @@ class MapWorker(Peer):
         start = "sys.path[:] = filter(None, sys.path); from wdsflow.mapping.map_worker import serve; serve()"
         super().__init__(start, environment=_GIVE_BACK)
         self.batch: RowBatch | None = None
-        self.room = 0  # bytes by which it may grow
-        self.idle = 0  # bytes that it takes between batches; 0 until it has begun
-        self.base = 0  # resident bytes after its first batch; 0 until then
-        self.killed = ""  # why it was killed
-        with contextlib.suppress(OSError):  # it has died: answer() will return its end
+        # Bytes by which it may grow.
+        self.room = 0
+        # Bytes that it takes between batches; 0 until it has begun.
+        self.idle = 0
+        # Resident bytes after its first batch; 0 until then.
+        self.base = 0
+        # Why it was killed.
+        self.killed = ""
+        # It has died: answer() will return its end.
+        with contextlib.suppress(OSError):
             self.send(setup)
 
     def give(self, batch: RowBatch, path: Path, room: int) -> None:
@@ -281,8 +294,10 @@ class MapWorker(Peer):
             self.end()
 
 
-_EVERY = 0.03  # seconds
-_FAMILY = 8  # checks between two searches for children of workers
+# Seconds.
+_EVERY = 0.03
+# Checks between two searches for children of workers.
+_FAMILY = 8
 
 
 class Watch:

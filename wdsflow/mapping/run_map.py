@@ -85,7 +85,8 @@ def bounded_map(
     removed = (remove_columns,) if isinstance(remove_columns, str) else tuple(remove_columns or ())
     limits = parse_size(memory), _count(workers)
     options = _Options(fn, *limits, on_error, batch_size, with_indices, fn_kwargs or {}, removed)
-    datasets = sys.modules.get("datasets")  # imported if the argument is a Dataset
+    # Imported if the argument is a Dataset.
+    datasets = sys.modules.get("datasets")
     if datasets is not None and isinstance(dataset, datasets.Dataset):
         rows = _map_dataset(dataset, options, features, None if folder is None else Path(folder))
     elif isinstance(dataset, (str, bytes, Mapping)) or not isinstance(dataset, Iterable):
@@ -94,7 +95,8 @@ def bounded_map(
     elif features is not None or folder is not None:
         raise ValueError("features and folder are for a datasets.Dataset: the rows of an iterable are not stored")
     else:
-        rows = _map_rows(dataset, options, options.team(RowWork(*options.work)))  # a wrong fn fails here
+        # A wrong fn fails here.
+        rows = _map_rows(dataset, options, options.team(RowWork(*options.work)))
     return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
 
 
@@ -104,7 +106,8 @@ class _Options:
     memory: int
     workers: int
     on_error: OnError
-    batch_size: Any  # not checked yet
+    # Not checked yet.
+    batch_size: Any
     with_indices: bool
     fn_kwargs: Mapping[str, object]
     remove_columns: tuple[str, ...]
@@ -154,7 +157,8 @@ def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
         engine = MapEngine(team, source, folder, ahead=options.memory // 4)
-        with closing(engine.run()) as results:  # ends workers even if a traceback keeps references
+        # Ends workers even if a traceback keeps references.
+        with closing(engine.run()) as results:
             for result in results:
                 if result.failed is not None:
                     options.note(result, functools.partial(pickle.loads, result.batch.rows[0]))
@@ -170,7 +174,8 @@ def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder
     unknown = set(options.remove_columns) - set(dataset.column_names)
     if unknown:
         raise ValueError(f"the dataset has no columns {sorted(unknown)} to remove; it has {dataset.column_names}")
-    if not len(dataset):  # Dataset.map does not call the function either
+    # Dataset.map does not call the function either.
+    if not len(dataset):
         return dataset.remove_columns(list(options.remove_columns)) if options.remove_columns else dataset
     target = _folder(folder)
     try:

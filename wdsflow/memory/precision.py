@@ -3,7 +3,8 @@
 from typing import Literal
 
 UsedPrecision = Literal["fp32", "bf16", "fp16"]
-Precision = Literal["auto", "fp32", "bf16", "fp16"]  # a score's: "auto" leaves it to the run
+# A score's: "auto" leaves it to the run.
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 
 def used(precision: Precision) -> UsedPrecision:

@@ -81,7 +81,8 @@ def weigh(value: Any) -> int:
         total += max(itself, 64 + _content(item))
         if not isinstance(item, (dict, list, tuple, set, frozenset)):
             continue
-        if id(item) in seen:  # a container that holds itself
+        # A container that holds itself.
+        if id(item) in seen:
             continue
         seen.add(id(item))
         heap.extend(item.values() if isinstance(item, dict) else item)
@@ -91,11 +92,13 @@ def weigh(value: Any) -> int:
 def _content(item: Any) -> int:
     if isinstance(item, (bytes, bytearray, str, int, float, dict, list, tuple, set, frozenset, type(None))):
         return 0
-    size = getattr(item, "nbytes", None)  # numpy, torch, memoryview
+    # numpy, torch, memoryview.
+    size = getattr(item, "nbytes", None)
     if isinstance(size, int):
         return size
     shape, bands = getattr(item, "size", None), getattr(item, "getbands", None)
-    if callable(bands) and isinstance(shape, tuple) and len(shape) == 2:  # Pillow, which keeps RGB in 4 bytes a pixel
+    # Pillow, which keeps RGB in 4 bytes a pixel.
+    if callable(bands) and isinstance(shape, tuple) and len(shape) == 2:
         return int(shape[0]) * int(shape[1]) * (1 if len(bands()) == 1 and item.mode not in {"I", "F"} else 4)
     return 0
 
@@ -107,8 +110,10 @@ class Budget:
     """
 
     def __init__(self, total: int) -> None:
-        self.total = total  # bytes
-        self.used = self.most = 0  # bytes in use, now and at most
+        # Bytes.
+        self.total = total
+        # Bytes in use, now and at most.
+        self.used = self.most = 0
         self._waiting: deque[object] = deque()
         self._changed = threading.Condition()
 
@@ -164,8 +169,10 @@ def shared_memory(size: int) -> mmap.mmap:
         os.close(fd)
 
 
-_SMALL = 8  # this part of the budget is taken without a request
-_POLL = 0.003  # seconds between two attempts
+# This part of the budget is taken without a request.
+_SMALL = 8
+# Seconds between two attempts.
+_POLL = 0.003
 
 
 class SharedBudget:
@@ -177,11 +184,13 @@ class SharedBudget:
     """
 
     def __init__(self, total: int, processes: int) -> None:
-        self.total = total  # bytes
+        # Bytes.
+        self.total = total
         self._small = total // _SMALL // max(1, processes)
         self._most = total - self._small * processes
         self._fd = nameless_file(mmap.PAGESIZE)
-        self._state = memoryview(mmap.mmap(self._fd, mmap.PAGESIZE)).cast("q")  # in use; the largest that waits
+        # In use; the largest that waits.
+        self._state = memoryview(mmap.mmap(self._fd, mmap.PAGESIZE)).cast("q")
         weakref.finalize(self, os.close, self._fd)
 
     def clear(self) -> None:

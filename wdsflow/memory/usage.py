@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import psutil
 
-_OLD = 1.0  # seconds
-_LIKE = 1 << 20  # bytes
+# Seconds.
+_OLD = 1.0
+# Bytes.
+_LIKE = 1 << 20
 _PAGE = resource.getpagesize()
 _STATUS = Path("/proc/self/status")
-_UNIT = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+# Of ru_maxrss.
+_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def resident(pid: int) -> int:
@@ -42,7 +45,8 @@ class HeldMemory:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[float, int, int]] = {}  # of a process: when, resident bytes, held
+        # Of a process: when, resident bytes, held.
+        self._known: dict[int, tuple[float, int, int]] = {}
 
     def __call__(self, pid: int) -> int:
         """Return the result of ``held``."""
@@ -100,11 +104,13 @@ def _by_psutil(pid: int, what: str = "rss") -> int:
         return 0
 
 
-_FILES = {  # bound, use, and the reclaimable cache within the use; of versions 2 and 1
+# Bound, use, and the reclaimable cache within the use; of versions 2 and 1.
+_FILES = {
     "": ("memory.max", "memory.current", "inactive_file"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 }
-_NONE = 1 << 60  # bytes; without a bound, version 1 reports nearly 2**63
+# Bytes; without a bound, version 1 reports nearly 2**63.
+_NONE = 1 << 60
 
 
 class Bound(NamedTuple):
@@ -125,7 +131,8 @@ def host_memory() -> HostMemory:
     """Return the memory for this process, by the tightest of machine, control groups and its own limits."""
     machine = psutil.virtual_memory()
     total, free = int(machine.total), int(machine.available)
-    for most, used in [*control_groups(), *_own()]:  # which psutil does not see
+    # Which psutil does not see.
+    for most, used in [*control_groups(), *_own()]:
         total, free = min(total, most), max(0, min(free, most - used))
     return HostMemory(total, free)
 
@@ -154,7 +161,8 @@ def group_bounds(root: Path, groups: str) -> list[Bound]:
 
 def _bound(group: Path, kind: str) -> Bound | None:
     most, used, cache = _FILES[kind]
-    with contextlib.suppress(OSError, ValueError):  # "max" is not a number
+    # "max" is not a number.
+    with contextlib.suppress(OSError, ValueError):
         bound, use = (int((group / name).read_text()) for name in (most, used))
         if bound < _NONE:
             return Bound(bound, max(0, use - _number(group / "memory.stat", cache.encode() + b" ")))

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 from wdsflow.stages.scores.model.model_score import Model
 from wdsflow.text.shell import command, escape, quote_path
 
-_TRIES, _PAUSE = 3, 1.0  # a connection that is refused may work a second later
-_LONG = 3.0  # seconds; after that, no further try
+# A connection that is refused may work a second later.
+_TRIES, _PAUSE = 3, 1.0
+# Seconds; after that, no further try.
+_LONG = 3.0
 
 
 @contextmanager
@@ -71,7 +73,8 @@ class Fetching:
     def __init__(self, called: str, silence: str) -> None:
         self._called, self._silence = called, silence
         self._warned = False
-        self._repository = ""  # the last one that did not answer
+        # The last one that did not answer.
+        self._repository = ""
 
     def hear(self, record: logging.LogRecord) -> bool:
         """Return whether a message of the library is shown: one line for all its retries."""
@@ -129,7 +132,8 @@ def fetching(model: Model) -> Iterator[Fetching]:
 
 
 def _is_new(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith("Failed to download weights")  # OpenCLIP raises the same
+    # OpenCLIP raises the same.
+    return not record.getMessage().startswith("Failed to download weights")
 
 
 def _unreachable(error: BaseException) -> str:

@@ -26,8 +26,10 @@ from .fetching import fetching
 # 512 keep its processors busy. Each worker holds two windows, the process of a model two on a CPU and three on a GPU.
 WINDOW, GPU_WINDOW = 20 << 20, 80 << 20
 
-_SPARE = 1.2  # times the measured need: memory of an allocator is fragmented
-_SHARE = 0.5  # of the free memory that a first batch may be expected to take
+# Times the measured need: memory of an allocator is fragmented.
+_SPARE = 1.2
+# Of the free memory that a first batch may be expected to take.
+_SHARE = 0.5
 
 
 class ModelError(ValueError):
@@ -59,7 +61,8 @@ class ModelPlace:
     facts: tuple[tuple[Model, Any], ...] = field(default=(), compare=False)
     apart: tuple[Model, ...] | None = None
     window: int = WINDOW
-    devices: tuple[str, ...] = field(default=(), compare=False)  # where they are, for messages
+    # Where they are, for messages.
+    devices: tuple[str, ...] = field(default=(), compare=False)
 
 
 class LoadedModels:
@@ -75,9 +78,11 @@ class LoadedModels:
         self.device = device
         self.window = window_of(device)
         self._memory = memory
-        self._open: Any = None  # the device, opened for the first model
+        # The device, opened for the first model.
+        self._open: Any = None
         self.runners: dict[Model, BatchRunner[Any, Any]] = {}
-        self.spent: dict[str, tuple[int, float]] = {}  # by the ``repr`` of a model: items, and seconds
+        # By the ``repr`` of a model: items, and seconds.
+        self.spent: dict[str, tuple[int, float]] = {}
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models and try the largest item of each. Raises ModelError."""
@@ -98,7 +103,8 @@ class LoadedModels:
         """Return an output or a Failure for each item, in order. Raises ModelError; PoisonedError: the process has to end."""
         import torch
 
-        if model not in self.runners:  # the process replaces another, or nothing was prepared
+        # The process replaces another, or nothing was prepared.
+        if model not in self.runners:
             self.make_ready(model)
         started = time.perf_counter()
         try:
@@ -131,7 +137,8 @@ class LoadedModels:
         try:
             with current_device(self.device):
                 pinned = torch.empty(one.shape, dtype=torch.from_numpy(one[:0]).dtype, pin_memory=True)
-        except RuntimeError:  # no memory; or the device is lost, which ``map`` reports
+        except RuntimeError:
+            # No memory; or the device is lost, which ``map`` reports.
             return items
         return list(pinned.copy_(torch.from_numpy(one)).numpy())
 
@@ -182,7 +189,8 @@ class LoadedModels:
                         raise ModelError(trouble) from error
                     raise ModelError(f"{model.called()} cannot be loaded: {type(error).__name__}: {error}") from error
                 drop_frames(error)
-            lost(self._open.release)  # memory that other models no longer need
+            # Memory that other models no longer need.
+            lost(self._open.release)
         raise AssertionError
 
 

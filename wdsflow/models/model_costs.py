@@ -14,7 +14,8 @@ from typing import NamedTuple
 from wdsflow.shards.atomic import write_file
 from wdsflow.stages.scores.model.model_score import Model
 
-Spent = Mapping[str, tuple[int, float]]  # of a model, by its ``repr``: items, and seconds
+# Of a model, by its ``repr``: items, and seconds.
+Spent = Mapping[str, tuple[int, float]]
 
 
 class ModelCost(NamedTuple):

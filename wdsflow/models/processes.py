@@ -47,7 +47,8 @@ _CPU = _ALLOCATOR | {"OMP_WAIT_POLICY": "PASSIVE"}
 # need not wait for new pages, and is returned if half a GiB lies idle, as after weights were loaded.
 _GPU = _ALLOCATOR | {"MALLOC_TRIM_THRESHOLD_": str(1 << 29), "MALLOC_ARENA_MAX": "1"}
 
-_PATIENCE = 120.0  # seconds that a process has to come back
+# Seconds that a process has to come back.
+_PATIENCE = 120.0
 
 
 class Models(Protocol):
@@ -82,7 +83,8 @@ class RemoteModels:
     def __init__(self, addresses: Sequence[str], key: bytes, window: int = WINDOW) -> None:
         self._addresses, self._key, self.window = tuple(addresses), key, window
         self._connections: dict[str, socket.socket] = {}
-        self._turn = os.getpid()  # of equally busy ones, workers begin with different ones
+        # Of equally busy ones, workers begin with different ones.
+        self._turn = os.getpid()
 
     def prepare(self, models: Sequence[Model]) -> PreparedModels:
         """Load models at the first address and try the largest item of each. Raises ModelError."""

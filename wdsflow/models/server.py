@@ -26,7 +26,8 @@ from .model_costs import note_spent, where_of
 # Requests: one runs, one is ready; on a GPU a third arrives meanwhile. There each takes up to 80 MiB as it arrives and 128
 # MiB of pinned memory, 0.6 GiB together.
 _HELD, _GPU_HELD = 2, 3
-LOST = 70  # exit status: this process can no longer use its device
+# Exit status: this process can no longer use its device.
+LOST = 70
 
 
 class ServerSetup(NamedTuple):
@@ -81,11 +82,13 @@ def costs_mark(address: str) -> Path:
 
 def load_of(address: str) -> float:
     """Return how many requests wait or run in the process at an address; infinity if none can be sent there now."""
-    if not os.path.exists(address) or ended_mark(address).exists():  # it is being replaced, or it will not be
+    # It is being replaced, or it will not be.
+    if not os.path.exists(address) or ended_mark(address).exists():
         return math.inf
     try:
         return int(_load_mark(address).read_bytes())
-    except (OSError, ValueError):  # it is starting
+    except (OSError, ValueError):
+        # It is starting.
         return 0.0
 
 
@@ -123,12 +126,14 @@ class _Desk(NamedTuple):
 
 def serve() -> None:
     """Receive a ``ServerSetup`` from the parent process, then answer requests until that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
+    # The process that started this one decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     line = take_line(prints=True)
     setup: ServerSetup = receive(line)
     prepare_environment()
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(setup.address)  # of a process before this one
+        # Of a process before this one.
+        os.unlink(setup.address)
     listener = Listener(setup.address, "AF_UNIX", backlog=64, authkey=setup.key)
     models, worked, where = LoadedModels(setup.device, setup.memory), False, ""
     asked: queue.SimpleQueue[_Waiting] = queue.SimpleQueue()
@@ -140,7 +145,8 @@ def serve() -> None:
     while True:
         waiting = asked.get()
         try:
-            if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):  # this process replaces another
+            # This process replaces another.
+            if waiting.ask.what == "map" and not models.has(waiting.ask.arguments[0]):
                 _send(waiting, Loading())
                 models.make_ready(waiting.ask.arguments[0])
             _send(waiting, Begun())
@@ -150,7 +156,8 @@ def serve() -> None:
         except Exception as error:  # noqa: BLE001 - sent as the answer
             answer = ModelError(f"{type(error).__name__}: {error}")
         if isinstance(answer, PoisonedError):
-            with contextlib.suppress(OSError):  # later requests go to the next process
+            # Later requests go to the next process.
+            with contextlib.suppress(OSError):
                 os.unlink(setup.address)
         elif not worked and isinstance(answer, list) and not all(isinstance(each, Failure) for each in answer):
             worked = True
@@ -165,11 +172,13 @@ def serve() -> None:
         if isinstance(answer, PoisonedError):
             _refuse(asked)
             os._exit(LOST)
-        del waiting, answer  # otherwise they stay in memory until the next request
+        # Otherwise they stay in memory until the next request.
+        del waiting, answer
 
 
 def _send(waiting: _Waiting, what: Loading | Begun) -> None:
-    with contextlib.suppress(OSError):  # the worker may have ended
+    # The worker may have ended.
+    with contextlib.suppress(OSError):
         send(waiting.asking, what)
 
 
@@ -185,14 +194,14 @@ def _refuse(asked: "queue.SimpleQueue[_Waiting]") -> None:
 
 def _accept(listener: Listener, desk: _Desk) -> None:
     while True:
-        with contextlib.suppress(
-            OSError, EOFError, AuthenticationError
-        ):  # it has ended, or is not a worker of this run
+        # It has ended, or is not a worker of this run.
+        with contextlib.suppress(OSError, EOFError, AuthenticationError):
             with listener.accept() as connection:
                 asking = socket.socket(fileno=os.dup(connection.fileno()))
             try:
                 threading.Thread(target=_listen, args=(asking, desk), daemon=True).start()
-            except (RuntimeError, MemoryError):  # no memory for a thread: workers connect again
+            except (RuntimeError, MemoryError):
+                # No memory for a thread: workers connect again.
                 asking.close()
 
 
@@ -214,7 +223,8 @@ def _listen(asking: socket.socket, desk: _Desk) -> None:
                 send(asking, waiting.answer[0])
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 send(asking, ModelError(f"the outputs of a model cannot be sent: {error}"))
-            del waiting, ask  # otherwise its items stay in memory until the next request
+            # Otherwise its items stay in memory until the next request.
+            del waiting, ask
 
 
 def _staged(ask: Ask, models: LoadedModels) -> Ask:
@@ -226,7 +236,8 @@ def _staged(ask: Ask, models: LoadedModels) -> Ask:
 
 def _end(address: str) -> None:
     """End because the parent process has ended."""
-    with contextlib.suppress(OSError):  # a killed parent could not
+    # A killed parent could not.
+    with contextlib.suppress(OSError):
         for mark in (worked_mark(address), ended_mark(address), _load_mark(address), costs_mark(address)):
             mark.unlink(missing_ok=True)
         os.unlink(address)

@@ -7,7 +7,8 @@ from wdsflow.shards.caption_field import parse_json
 from .layouts import caption_bytes
 from .unusable import NOT_JSON, Unusable
 
-_FIRST = 1 << 16  # bytes that are enough for the header of an image
+# Bytes that are enough for the header of an image.
+_FIRST = 1 << 16
 _USUAL = {"jpeg": "jpg", "tiff": "tif", "matroska": "mkv", "mpeg": "mpg"}
 _STARTS = ((b"\xff\xd8\xff", "jpg"), (b"\x89PNG\r\n\x1a\n", "png"), (b"GIF8", "gif"))
 _VIDEOS = frozenset(("mp4", "matroska", "avi", "ogg", "flv", "mpeg"))

@@ -18,10 +18,14 @@ from .media_files import MediaFiles
 from .row_sources import starts_with_bracket, table_of
 from .unusable import NO_CAPTION, NO_IMAGE, Unusable
 
-_TEXTS = {"txt": 1, "json": 2}  # after the images, in this order
-_MOST_JSON = 100  # files of JSON without an image that are looked at
-_HEAD = 1 << 16  # bytes of them
-_SHOWN = 5  # tables in a message
+# After the images, in this order.
+_TEXTS = {"txt": 1, "json": 2}
+# Files of JSON without an image that are looked at.
+_MOST_JSON = 100
+# Bytes of them.
+_HEAD = 1 << 16
+# Tables in a message.
+_SHOWN = 5
 
 
 class HoldsTables(TableError):

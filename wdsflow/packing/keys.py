@@ -6,8 +6,10 @@ from wdsflow.shards.tar.members import is_meta
 
 from .unusable import BAD_KEY, NO_KEY, Unusable, described
 
-_NAME = 100  # bytes of a name in a plain USTAR header
-_LONGEST = 90  # bytes of a key whose fields have a usual length
+# Bytes of a name in a plain USTAR header.
+_NAME = 100
+# Bytes of a key whose fields have a usual length.
+_LONGEST = 90
 _HASHED = 16
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

@@ -16,12 +16,15 @@ from wdsflow.text.shell import escape
 from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, described
 
 CAPTIONS = ("caption", "text", "title")
-_LONGEST = 1 << 20  # bytes of a caption
+# Bytes of a caption.
+_LONGEST = 1 << 20
 _TOKENS = re.compile(r"<__dj__(?:image|video|audio)>|<(?:image|video|audio)>")
-_TURNS = "conversations"  # LLaVA's column
+# LLaVA's column.
+_TURNS = "conversations"
 _CHUNK_END = "<|__dj__eoc|>"
 _LIKE_FILES = re.compile("image|img|pic|photo|video|file|path", re.IGNORECASE)
-_SHOWN = 50  # columns in a message
+# Columns in a message.
+_SHOWN = 50
 
 TableRow = dict[str, Any]
 Media = tuple[str, str | bytes]

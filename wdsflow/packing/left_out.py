@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-_EXAMPLES = 3  # of each reason
+# Of each reason.
+_EXAMPLES = 3
 
 
 class LeftOut(NamedTuple):

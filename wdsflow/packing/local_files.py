@@ -13,7 +13,8 @@ from .media_files import FileRef, Opened, Read, Rest
 from .safe_paths import ROW_FAULTS, URL, refuse_odd
 from .unusable import MISSING, NO_PATH, OUTSIDE, UNREADABLE, Unusable
 
-_MOST_FOLDERS = 10_000  # whose real paths are remembered
+# Whose real paths are remembered.
+_MOST_FOLDERS = 10_000
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 

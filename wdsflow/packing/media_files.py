@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol
 
 from wdsflow.shards.source.base import SourceChangedError
 
-FIRST = 1 << 20  # bytes of a file that are in memory at once
+# Bytes of a file that are in memory at once.
+FIRST = 1 << 20
 
 FileRef = list[str | int]
 """Name, size in bytes, and a mark that changes with the file; of a file in a store the name alone.

@@ -6,7 +6,8 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.options import option, restart_option
 
-USUAL_SAMPLES = 2500  # 10,000 rows give a shard to each of OpenCLIP's four workers
+# 10,000 rows give a shard to each of OpenCLIP's four workers.
+USUAL_SAMPLES = 2500
 
 
 @dataclass(frozen=True, kw_only=True)

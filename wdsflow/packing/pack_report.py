@@ -21,7 +21,8 @@ from .unusable import HARMLESS
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MOST_LINES = 10  # of tables, fields and shards
+# Of tables, fields and shards.
+_MOST_LINES = 10
 _TRAINED = frozenset(IMAGE_FIELDS)
 
 

@@ -19,7 +19,8 @@ from .pack_options import ShardLimit
 from .stored_rows import PlannedRow, RowsWriter, StoredRows
 from .unusable import REPEATED, Unusable
 
-_AT_ONCE = 16_384  # numbers that are in memory
+# Numbers that are in memory.
+_AT_ONCE = 16_384
 _COLUMNS = ("number", "rank", "start", "length", "bytes")
 
 if TYPE_CHECKING:

@@ -26,8 +26,10 @@ from .stored_rows import File, PlannedRow
 from .unusable import Unusable
 from .write_shard import PackJob
 
-_DIGITS = 5  # of the numbers in names, as in img2dataset
-_LONGEST_PATH = 4096  # characters; longer ones are no files, and are not kept
+# Of the numbers in names, as in img2dataset.
+_DIGITS = 5
+# Characters; longer ones are no files, and are not kept.
+_LONGEST_PATH = 4096
 
 
 @dataclass

@@ -19,8 +19,10 @@ from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.parquet_values import DuckType
 from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of, unpacked_name
 
-_FIRST = 1000  # rows that are searched for names of columns
-_BATCH = 8 << 20  # bytes of cells that are in memory at once
+# Rows that are searched for names of columns.
+_FIRST = 1000
+# Bytes of cells that are in memory at once.
+_BATCH = 8 << 20
 _MOST_ROWS = 1024
 # Tables of a folder of images, as ``datasets`` looks for them.
 METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")

@@ -16,7 +16,8 @@ ROW_FAULTS = frozenset(
         errno.EISDIR,
         errno.ELOOP,
         errno.ENAMETOOLONG,
-        errno.EILSEQ,  # a name that the file system cannot have
+        # A name that the file system cannot have.
+        errno.EILSEQ,
     )
 )
 

@@ -52,7 +52,8 @@ class StoredBytes:
     @property
     def _file(self) -> int:
         """The descriptor for reading. Raises OSError."""
-        if self._reading is None:  # in another process, which reads in one thread
+        # In another process, which reads in one thread.
+        if self._reading is None:
             self._reading = self._opened()
         return self._reading.fileno()
 

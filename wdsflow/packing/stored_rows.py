@@ -12,11 +12,15 @@ import orjson
 
 from .media_files import FileRef
 
-_LENGTHS = Struct("<II")  # of the head of a record, and of its texts
-_NUMBERS = 3  # of a row in the file of locations: start, length, bytes in a shard
+# Of the head of a record, and of its texts.
+_LENGTHS = Struct("<II")
+# Of a row in the file of locations: start, length, bytes in a shard.
+_NUMBERS = 3
 _BUFFER = 1 << 20
-_READ = 1 << 16  # bytes of the rows that are read at once
-_AT_ONCE = 16_384  # locations that are read at once
+# Bytes of the rows that are read at once.
+_READ = 1 << 16
+# Locations that are read at once.
+_AT_ONCE = 16_384
 
 File = tuple[str, str, FileRef]
 """A file of a row: the name of its field, or "" to name it by its type; its column; the file."""

@@ -25,10 +25,14 @@ from .stored_bytes import StoredBytes
 from .stored_rows import PlannedRow, StoredRows
 from .unusable import LONG_NAME, NOT_AN_IMAGE, UNREADABLE, Unusable
 
-_CODE = 1  # version of the result
-_MOST_TEXT = 16 << 20  # bytes of a text or json next to an image
-_AHEAD = 32  # files of a store that are requested at once, of several rows or of one
-_HEADER = 1 << 16  # bytes that are read of each file, also of a row with many
+# Version of the result.
+_CODE = 1
+# Bytes of a text or json next to an image.
+_MOST_TEXT = 16 << 20
+# Files of a store that are requested at once, of several rows or of one.
+_AHEAD = 32
+# Bytes that are read of each file, also of a row with many.
+_HEADER = 1 << 16
 
 Contents = list[tuple[str, Opened]]
 """The fields of a sample that are files, and what they hold."""

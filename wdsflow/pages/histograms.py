@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 BARS = 50
-_OUTSIDE = 0.005  # share of the values at each end that one bar at the end may hold
+# Share of the values at each end that one bar at the end may hold.
+_OUTSIDE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Chart:
     lefts: tuple[float, ...]
     counts: tuple[float, ...]
     width: float
-    marks: tuple[float, ...] = ()  # lines to draw
+    # Lines to draw.
+    marks: tuple[float, ...] = ()
 
     def for_script(self) -> dict[str, object]:
         """Return the input of ``page.js``."""
@@ -43,13 +45,15 @@ def chart(name: str, title: str, values: "ArrayLike", *, marks: Sequence[float] 
         return None
     places = (max(math.ceil(share * len(found)) - 1, 0) for share in (_OUTSIDE, 0.5, 1 - _OUTSIDE))
     low, middle, high = (float(found[place]) for place in places)
-    if low == high:  # nearly all are the same: the others are what there is to see
+    # Nearly all are the same: the others are what there is to see.
+    if low == high:
         low, high = float(found[0]), float(found[-1])
     low, high = min([low, *marks]), max([high, *marks])
+    # Finer bars would begin at equal numbers.
     spread, finest = (
         high / BARS - low / BARS,
         1e-9 * max(abs(low), abs(high)),
-    )  # finer bars would begin at equal numbers
+    )
     least = max(spread, finest) if spread or finest > 1 else 0.0
     width = round_step(least, whole=bool(np.all(found == np.floor(found))))
     first = math.floor(low / width)

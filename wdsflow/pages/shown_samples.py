@@ -18,11 +18,15 @@ from wdsflow.shards.tar.walk import Walk
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.decode import Decode
 
-SIDE = 128  # pixels of the longer side
-_BUDGET = 512 << 20  # bytes of memory for one image
+# Pixels of the longer side.
+SIDE = 128
+# Bytes of memory for one image.
+_BUDGET = 512 << 20
 _DECODE = Decode(target=SIDE, mode="fast", budget=_BUDGET, orientation="ignore")
-_IMAGE_BYTES = 64 << 20  # of one member
-_TEXT = 500  # characters that are shown
+# Of one member.
+_IMAGE_BYTES = 64 << 20
+# Characters that are shown.
+_TEXT = 500
 _HEAD = 4096
 
 
@@ -30,7 +34,8 @@ class FoundSample(NamedTuple):
     """A sample of a tar, whose contents are read lazily."""
 
     key: str
-    rows: dict[str, Row]  # by field
+    # By field.
+    rows: dict[str, Row]
     source: Source
 
     def read(self, field: str, most: int) -> bytes:
@@ -44,9 +49,12 @@ class SampleView:
     """A sample on a page; texts are those of the tar, unescaped."""
 
     key: str
-    image: str = ""  # ``data:`` url
-    trouble: str = ""  # why there is no picture
-    size: str = ""  # "640 x 480"
+    # ``data:`` url.
+    image: str = ""
+    # Why there is no picture.
+    trouble: str = ""
+    # "640 x 480".
+    size: str = ""
     caption: str = ""
     json: str = ""
 

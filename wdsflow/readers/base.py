@@ -17,9 +17,12 @@ class Fate(NamedTuple):
     """The result of one sample that a reader formed."""
 
     kind: FateKind
-    stage: Literal["group", "filter", "decode", "batch"]  # where it ended; "batch" if usable
-    reason: str = ""  # a slug: "no-caption", "no-image", "bad-image", "bad-field", "duplicate-field", ...
-    detail: str = ""  # the field at fault, as in the tar
+    # Where it ended; "batch" if usable.
+    stage: Literal["group", "filter", "decode", "batch"]
+    # A slug: "no-caption", "no-image", "bad-image", "bad-field", "duplicate-field", ...
+    reason: str = ""
+    # The field at fault, as in the tar.
+    detail: str = ""
 
 
 USABLE = Fate("usable", "batch")
@@ -35,7 +38,8 @@ class Options:
     max_image_pixels: int = 25_000_000
     seed: int = 0
     epoch: int = 0
-    workers: int = 1  # loader processes a rank; 0 counts as one
+    # Loader processes a rank; 0 counts as one.
+    workers: int = 1
     world_size: int = 1
     resampled: bool = False
 
@@ -56,24 +60,42 @@ class Reader(ABC):
     """
 
     name: ClassVar[str]
-    title: ClassVar[str]  # for reports: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
-    visible_only: ClassVar[bool] = False  # skips hidden members before it groups, and no metadata
-    sees_metadata: ClassVar[bool] = False  # takes metadata members (__name__) as samples
-    through_arrow: ClassVar[bool] = False  # Arrow unpacks shards before it reads them, by their names
-    empty_stalls: ClassVar[bool] = False  # hangs if no sample passes; otherwise it ends
-    gives_none: ClassVar[bool] = False  # gives rows with None where image or caption is missing; they count as dropped
-    in_parallel: ClassVar[bool] = False  # reads shards in parallel: which samples come before an exception is unknown
-    reports_losses: ClassVar[bool] = False  # counts dropped samples, and reports them
-    raises: ClassVar[bool] = True  # if it cannot take a sample or a shard; otherwise it continues with the next
-    joins: ClassVar[bool] = False  # the end of a shard is not marked: the next one may continue its last sample
-    same_fields: ClassVar[bool] = False  # expects the fields of the first samples in all
-    makes_columns: ClassVar[bool] = False  # the first samples' values decide the types of later ones
-    writes_tables: ClassVar[bool] = False  # writes all values to Arrow tables before the first sample comes out
-    empty_raises: ClassVar[bool] = False  # raises where a pass forms no sample at all
-    gives_up: ClassVar[bool] = False  # raises where no sample of a pass is usable: it skipped too many in a row
-    keys_once: ClassVar[bool] = False  # takes no two samples of one key in a folder
-    unopened: ClassVar[str] = "it does not open"  # of shards that ``opens`` refuses: "shards that ..."
-    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"  # needed in addition to the image
+    # For reports: "OpenCLIP 3.3.0 (webdataset <= 0.2.86)".
+    title: ClassVar[str]
+    # Skips hidden members before it groups, and no metadata.
+    visible_only: ClassVar[bool] = False
+    # Takes metadata members (__name__) as samples.
+    sees_metadata: ClassVar[bool] = False
+    # Arrow unpacks shards before it reads them, by their names.
+    through_arrow: ClassVar[bool] = False
+    # Hangs if no sample passes; otherwise it ends.
+    empty_stalls: ClassVar[bool] = False
+    # Gives rows with None where image or caption is missing; they count as dropped.
+    gives_none: ClassVar[bool] = False
+    # Reads shards in parallel: which samples come before an exception is unknown.
+    in_parallel: ClassVar[bool] = False
+    # Counts dropped samples, and reports them.
+    reports_losses: ClassVar[bool] = False
+    # If it cannot take a sample or a shard; otherwise it continues with the next.
+    raises: ClassVar[bool] = True
+    # The end of a shard is not marked: the next one may continue its last sample.
+    joins: ClassVar[bool] = False
+    # Expects the fields of the first samples in all.
+    same_fields: ClassVar[bool] = False
+    # The first samples' values decide the types of later ones.
+    makes_columns: ClassVar[bool] = False
+    # Writes all values to Arrow tables before the first sample comes out.
+    writes_tables: ClassVar[bool] = False
+    # Raises where a pass forms no sample at all.
+    empty_raises: ClassVar[bool] = False
+    # Raises where no sample of a pass is usable: it skipped too many in a row.
+    gives_up: ClassVar[bool] = False
+    # Takes no two samples of one key in a folder.
+    keys_once: ClassVar[bool] = False
+    # Of shards that ``opens`` refuses: "shards that ..."
+    unopened: ClassVar[str] = "it does not open"
+    # Needed in addition to the image.
+    pairs_with: ClassVar[Literal["caption", "label"]] = "caption"
     # Other names of fields that this reader wants, but does not accept: the name -> the wanted name.
     aliases: ClassVar[Mapping[str, str]] = {}
 
@@ -150,13 +172,15 @@ class Reader(ABC):
 # Readers keep these next to the fields, so a member with such a field name counts as a repetition.
 KEY, URL, BAD_MARK = "__key__", "__url__", "__bad__"
 
-Sample = dict[str, Part]  # by the field name as the reader keeps it
+# By the field name as the reader keeps it.
+Sample = dict[str, Part]
 
 
 def split_at_repeats(shape: Shape) -> list[Sample]:
     """Cut a run into samples as OpenCLIP's ``group_by_keys_nothrow`` does: a repeated field begins a new one."""
     samples: list[Sample] = []
-    fresh = True  # a member .__key__ replaces the sample's key, so that no later member belongs to it
+    # A member .__key__ replaces the sample's key, so that no later member belongs to it.
+    fresh = True
     for part in shape:
         suffix = part.suffix.lower()
         if fresh or suffix in samples[-1] or suffix in (KEY, URL):

@@ -21,7 +21,8 @@ from .wanted_fields import IMAGES, OTHERS, TEXTS, reason_for, refused
 
 _TEXT_KEY = "txt"
 _DECODED = TEXTS | OTHERS | {"pth"}
-EXAMPLES = 5  # NUMEXAMPLES_FOR_FEATURES_INFERENCE
+# NUMEXAMPLES_FOR_FEATURES_INFERENCE.
+EXAMPLES = 5
 _UNPACKED = frozenset({"bz2", "gzip", "lz4", "xz", "zst", "zstd"})
 _MEDIA = frozenset(
     "aiff au avr caf flac htk svx mat4 mat5 mpc2k ogg paf pvf raw rf64 sd2 sds ircam voc w64 wav nist wavex wve xi mp3 opus "
@@ -55,8 +56,10 @@ class Datasets(Reader):
 
     def __init__(self, options: Options | None = None, columns: frozenset[str] | None = None) -> None:
         super().__init__(options)
-        self.columns = columns  # None: not known yet, every field counts
-        self.images = True  # images are decoded
+        # None: not known yet, every field counts.
+        self.columns = columns
+        # images are decoded.
+        self.images = True
 
     def fates(self, shape: Shape) -> tuple[Fate, ...]:
         """Return the fate of each sample of the run; it is one, but for a member .__key__ at the front."""
@@ -89,7 +92,8 @@ class Datasets(Reader):
         cut = shard.tally("tar.truncated-data").key
         if last is None or cut is None:
             return False
-        return cut != last.key and not cut.endswith("/") and not is_hidden(cut)  # "folder/" is the key of a dot-file
+        # "folder/" is the key of a dot-file.
+        return cut != last.key and not cut.endswith("/") and not is_hidden(cut)
 
     def bound_to(self, shards: Sequence[ShardEvidence]) -> "Datasets":
         """Return the reader with the columns that the first sample of the first shard gives."""
@@ -109,7 +113,8 @@ class Datasets(Reader):
         if not self.opens(first):
             return Fate("crash", "group", "unreadable-shard", first.compression or "")
         shapes = _first_shapes(self.runs(first))
-        lookahead = Datasets(self.options, frozenset({KEY}))  # images are not decoded yet
+        # Images are not decoded yet.
+        lookahead = Datasets(self.options, frozenset({KEY}))
         for shape in shapes:
             for fate in lookahead.fates(shape):
                 if fate.kind == "crash":

@@ -12,8 +12,10 @@ from .base import USABLE, Fate, Reader, Sample, first_of, lacking
 from .wanted_fields import IMAGE_TROUBLE, IMAGES, TEXT_TROUBLE, extension_of, reason_for, refused
 from .webdataset import WebDataset1
 
-_SKETCHED = 64  # keys; of shards with more, the sketch has only some
-_SURE = 8  # equal hashes: fewer may be chance, where the sketches do not have all keys
+# Keys; of shards with more, the sketch has only some.
+_SKETCHED = 64
+# Equal hashes: fewer may be chance, where the sketches do not have all keys.
+_SURE = 8
 
 
 def twice_in(shard: ShardEvidence) -> str | None:
@@ -72,7 +74,8 @@ def _is_whole(shard: ShardEvidence) -> bool:
 
 
 _CAPTION = "txt"
-_IN_A_ROW = 100  # failure_tolerance of its MapDataset
+# failure_tolerance of its MapDataset.
+_IN_A_ROW = 100
 
 
 class Energon(Reader):
@@ -97,7 +100,8 @@ class Energon(Reader):
 
     name = "energon"
     title = "Megatron-Energon 7 (captioning samples)"
-    raises = False  # a shard that ends in an error is not in the index
+    # A shard that ends in an error is not in the index.
+    raises = False
     gives_up = True
     reports_losses = True
     keys_once = True
@@ -147,7 +151,8 @@ class Energon(Reader):
         runs = [run for shard in whole for run in self.runs(shard).counted()]
         usable = sum(run.count for run in runs if self.fates(run.shape)[0].kind == "usable")
         skipped = sum(run.count for run in runs) - usable
-        if usable and 2 * skipped >= _IN_A_ROW:  # a pass may begin with the samples with which the last one ended
+        # A pass may begin with the samples with which the last one ended.
+        if usable and 2 * skipped >= _IN_A_ROW:
             return f"training ends with an error if {_IN_A_ROW} samples that are skipped come in a row"
         return ""
 
@@ -166,7 +171,8 @@ def _obstacle(shard: ShardEvidence) -> str:
         return f"is compressed ({shard.compression})"
     if shard.runs.head is None:
         return "has no sample"
-    foreign = shard.tally("name.not-utf8")  # the first of them: that of a member of a sample?
+    # The first of them: that of a member of a sample?
+    foreign = shard.tally("name.not-utf8")
     if foreign.key is not None and not is_meta(foreign.detail):
         return "has a name that is not UTF-8"
     again = twice_in(shard)

@@ -30,13 +30,18 @@ from .sidecar_facts import (
     written_by,
 )
 
-_LARGEST = 64 << 20  # bytes of an index of all shards; LAION-5B's would have 10 MB
+# Bytes of an index of all shards; LAION-5B's would have 10 MB.
+_LARGEST = 64 << 20
 _OFFSET = struct.Struct("<Q")
 _TIMM, _NV_INFO = "_info.json", os.path.join(".nv-meta", ".info.json")
-_TAR_INDEX = ".tar.idx"  # ending of Energon's index of a shard
-_STATS = "_stats.json"  # ending of img2dataset's counts of a shard
-_STATS_START = 64 << 10  # bytes of them that are read
-_MOST_ORPHANS = 1000  # files of a kind without a shard that are looked at
+# Ending of Energon's index of a shard.
+_TAR_INDEX = ".tar.idx"
+# Ending of img2dataset's counts of a shard.
+_STATS = "_stats.json"
+# Bytes of them that are read.
+_STATS_START = 64 << 10
+# Files of a kind without a shard that are looked at.
+_MOST_ORPHANS = 1000
 
 
 def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]:
@@ -50,7 +55,8 @@ def index_facts(path: str, shards: Sequence[ShardEvidence]) -> list[SidecarFact]
     energon = _listed(os.path.join(path, _NV_INFO), shards, lambda tree: dict(tree["shard_counts"]))
     try:
         names = set(os.listdir(path))
-    except OSError:  # what is in it is not known
+    except OSError:
+        # What is in it is not known.
         names = set()
     return [
         *written_by(timm, path, [_TIMM], "timm"),

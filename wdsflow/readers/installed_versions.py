@@ -25,10 +25,12 @@ DISTRIBUTIONS = tuple(
 class Conflict:
     """Two installed versions that do not work together."""
 
-    versions: str  # "open_clip_torch 3.3.0 with webdataset 1.0.2"
+    # "open_clip_torch 3.3.0 with webdataset 1.0.2".
+    versions: str
     severity: Literal["error", "warning"]
     why: str
-    fix: str  # a Command, or words if no command helps
+    # A Command, or words if no command helps.
+    fix: str
 
 
 def versions() -> dict[str, str]:

@@ -11,7 +11,8 @@ from wdsflow.shards.source.base import named
 from wdsflow.text.shell import escape
 
 Problem = Literal["missing", "malformed", "stale", "gone", "orphaned"]
-_SHOWN = 3  # examples
+# Examples.
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,18 @@ class SidecarFact:
     "gone": it lists shards that are not there; "orphaned": a folder has files of single shards that are not there.
     """
 
-    path: str  # escaped
+    # Escaped.
+    path: str
     problem: Problem
     detail: str
-    shards: int = 1  # how many shards it concerns
-    folder: str = ""  # of the files
-    files: tuple[str, ...] = ()  # in that folder
-    kinds: tuple[str, ...] = ()  # options of ``wdsflow index`` that write the files again
+    # How many shards it concerns.
+    shards: int = 1
+    # Of the files.
+    folder: str = ""
+    # In that folder.
+    files: tuple[str, ...] = ()
+    # Options of ``wdsflow index`` that write the files again.
+    kinds: tuple[str, ...] = ()
 
 
 def read_text(path: str, most: int) -> str | None:

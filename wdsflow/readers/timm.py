@@ -33,8 +33,10 @@ class Timm(Reader):
     name = "timm"
     title = "timm 1.0 (training on WebDataset)"
     empty_stalls = True
-    raises = False  # its handler logs the error and continues with the next shard
-    joins = True  # webdataset up to 0.2.88
+    # Its handler logs the error and continues with the next shard.
+    raises = False
+    # webdataset up to 0.2.88.
+    joins = True
     pairs_with = "label"
     aliases: ClassVar[Mapping[str, str]] = {"jpeg": "jpg", "label": _LABEL, "class": _LABEL}
 
@@ -55,7 +57,8 @@ class Timm(Reader):
         sample: Sample = {}
         for part in shape:
             suffix = part.suffix.lower()
-            if suffix not in (KEY, URL):  # each sample has them already
+            # Each sample has them already.
+            if suffix not in (KEY, URL):
                 sample.setdefault(suffix, part._replace(suffix=suffix))
         return (MARKED_BAD if is_marked_bad(sample) else self._fate(sample),)
 

@@ -27,13 +27,17 @@ IMAGES, TEXTS = EXTENSIONS["image"], EXTENSIONS["text"]
 OTHERS = frozenset().union(
     *(EXTENSIONS[kind] for kind in ("integer", "json", "tenbin", "msgpack", "npy", "npz", "cbor"))
 )
-PICKLES = frozenset({"pyd", "pickle", "pth"})  # webdataset 0.2 leaves pkl as bytes
+# webdataset 0.2 leaves pkl as bytes.
+PICKLES = frozenset({"pyd", "pickle", "pth"})
 
-IMAGE_TROUBLE = frozenset({BAD, CUT, NOT_IMAGE, MARKUP, EMPTY, BOMB, BIG_BAD})  # Pillow raises for them
+# Pillow raises for them.
+IMAGE_TROUBLE = frozenset({BAD, CUT, NOT_IMAGE, MARKUP, EMPTY, BOMB, BIG_BAD})
 TEXT_TROUBLE = frozenset({BAD, NOT_UTF8})
-OTHER_TROUBLE = frozenset({BAD, NO_LIBRARY, EMPTY})  # no decoder of numbers, json or arrays takes nothing for something
+# No decoder of numbers, json or arrays takes nothing for something.
+OTHER_TROUBLE = frozenset({BAD, NO_LIBRARY, EMPTY})
 
-_TO_LAST_DOT = re.compile(r".*[.]")  # "." matches no newline, in webdataset's pattern as in this one
+# "." matches no newline, in webdataset's pattern as in this one.
+_TO_LAST_DOT = re.compile(r".*[.]")
 
 
 def extension_of(suffix: str) -> str:
@@ -57,7 +61,8 @@ def refused(part: Part, decoded: frozenset[str], *, loads_arrays: bool = False) 
     suffix = part.suffix
     extension = extension_of(suffix)
     if suffix == "gz" or suffix.endswith(".gz"):
-        if part.status == NOT_ZIPPED:  # for any field
+        # For any field.
+        if part.status == NOT_ZIPPED:
             return True
         if extension not in decoded:
             return False

@@ -28,8 +28,10 @@ class WebDataset1(Reader):
     title = "webdataset 1.x (default handlers)"
     empty_raises = True
     decoded: ClassVar[frozenset[str]] = IMAGES | TEXTS | OTHERS | PICKLES | {"pkl"}
-    loads_arrays: ClassVar[bool] = True  # of an npz, not only the file
-    path_field: ClassVar[str] = "__local_path__"  # set with the first member of a sample from a local file
+    # Of an npz, not only the file.
+    loads_arrays: ClassVar[bool] = True
+    # Set with the first member of a sample from a local file.
+    path_field: ClassVar[str] = "__local_path__"
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""
@@ -69,8 +71,10 @@ class WebDataset02(WebDataset1):
     empty_raises = False
     decoded = WebDataset1.decoded - {"pkl"}
     loads_arrays = False
-    joins = True  # up to 0.2.88
-    path_field = URL  # no other field is set
+    # Up to 0.2.88.
+    joins = True
+    # No other field is set.
+    path_field = URL
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset has no handler for a url."""

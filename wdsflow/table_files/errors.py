@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from wdsflow.text.shell import escape, quote_path
 
-_COLUMNS = 50  # that are shown
+# That are shown.
+_COLUMNS = 50
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 _KINDS = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl"}
 _PACKED = re.compile(r"\.(gz|bz2|xz|zst|zstd)$", re.IGNORECASE)
-_LONGEST = 256 << 20  # bytes of a line of JSON, or characters of a field of CSV
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")  # orjson makes floats of larger ones
-_STEP = 1 << 20  # characters of an array that are read at a time
+# Bytes of a line of JSON, or characters of a field of CSV.
+_LONGEST = 256 << 20
+# orjson makes floats of larger ones.
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+# Characters of an array that are read at a time.
+_STEP = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
-_END = object()  # in place of an element, at the end of an array
+# In place of an element, at the end of an array.
+_END = object()
 
 
 def unpacked_name(name: str) -> str:

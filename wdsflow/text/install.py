@@ -22,11 +22,13 @@ _EXTRA = re.compile(r";\s*extra\s*==\s*[\"']([\w.-]+)[\"']\s*$")
 
 def install_extras(*extras: str) -> Command:
     """Return the command that installs extras of wdsflow, such as ``clip`` and ``ocr``."""
-    from importlib.metadata import PackageNotFoundError, distribution  # slow to import, and rarely needed
+    # Slow to import, and rarely needed.
+    from importlib.metadata import PackageNotFoundError, distribution
 
     try:
         found = distribution("wdsflow")
-    except PackageNotFoundError:  # a checkout on the path that is not installed
+    except PackageNotFoundError:
+        # A checkout on the path that is not installed.
         found = None
     return Command(f"{_installer()} {command(requirements(extras, found))}")
 
@@ -48,7 +50,8 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
     url, folder = str(origin.get("url", "")), origin.get("dir_info")
     if not url:
         checkout = Path(__file__).resolve().parents[2]
-        inside = found is None or Path(str(found.locate_file(""))).resolve() == checkout  # its egg-info is on the path
+        # Its egg-info is on the path.
+        inside = found is None or Path(str(found.locate_file(""))).resolve() == checkout
         if inside and (checkout / "pyproject.toml").is_file():
             return ["--editable", f"{checkout}{listed}"]
         return [f"wdsflow{listed}"]
@@ -57,9 +60,8 @@ def requirements(extras: tuple[str, ...], found: "Distribution | None") -> list[
         below = f"#subdirectory={origin['subdirectory']}" if origin.get("subdirectory") else ""
         return [f"wdsflow{listed} @ {info.get('vcs', 'git')}+{url}@{info.get('commit_id', '')}{below}"]
     path = unquote(urlsplit(url).path) if url.startswith("file:") else ""
-    if path and not os.path.exists(
-        path
-    ):  # the checkout or the wheel was removed: install the requirements of its extras
+    # The checkout or the wheel was removed: install the requirements of its extras.
+    if path and not os.path.exists(path):
         asked = (found and found.requires) or []
         return [_EXTRA.sub("", each).strip() for each in asked if (match := _EXTRA.search(each)) and match[1] in extras]
     if folder is None:
@@ -72,7 +74,8 @@ def _installer() -> str:
     # Installers refuse the system's interpreter by default (PEP 668), but wdsflow is already installed in it.
     managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
     allow = " --break-system-packages" if managed else ""
-    if PathFinder.find_spec("pip") is not None:  # avoids the finder of setuptools, which warns if distutils is in use
+    # Avoids the finder of setuptools, which warns if distutils is in use.
+    if PathFinder.find_spec("pip") is not None:
         if _has_program("pip"):
             return f"pip install{allow}"
         return f"{_python()} -m pip install{allow}"

@@ -46,8 +46,10 @@ def number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(float(number))
 
 
-_SHORT = 63  # characters of a name
-_LONG = 2_000  # characters of a message; messages cut their own quotes
+# Characters of a name.
+_SHORT = 63
+# Characters of a message; messages cut their own quotes.
+_LONG = 2_000
 
 
 def how_many(number: int, noun: str, plural: str = "") -> str:
@@ -121,7 +123,8 @@ def command_lines(command: str) -> list[str]:
     >>> command_lines("python - <<E\nprint(1)\nE")
     ['python - <<E', 'print(1)', 'E']
     """
-    return [escape(line, len(line)) for line in command.split("\n")] if command else []  # a cut command would be wrong
+    # A cut command would be wrong.
+    return [escape(line, len(line)) for line in command.split("\n")] if command else []
 
 
 def place(shard: str | None, key: str | None, offset: int | None, said: str = "") -> str:
@@ -151,7 +154,8 @@ def relative(url: str) -> str:
     ('shards/0.tar', 's3://bucket/0.tar', '/elsewhere/0.tar')
     """
     scheme = urlsplit(url).scheme
-    if len(scheme) > 1 and scheme != "file":  # a single letter is a drive
+    # A single letter is a drive.
+    if len(scheme) > 1 and scheme != "file":
         return url
     path = os.path.normpath(url.removeprefix("file:").removeprefix("//") if scheme == "file" else url)
     inside = os.path.relpath(path) if os.path.isabs(path) else path

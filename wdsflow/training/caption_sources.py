@@ -11,7 +11,8 @@ from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.caption_text import JsonText
 from wdsflow.stages.tokenize import TokenizerContract
 
-LARGEST = 1 << 20  # bytes of a text member: longer texts are not captions
+# Bytes of a text member: longer texts are not captions.
+LARGEST = 1 << 20
 Tokenizer: TypeAlias = Callable[[Any], Any]
 
 

@@ -16,10 +16,12 @@ from wdsflow.training.pixels.image_work import TransformError, seed_generators
 _OF_SAMPLE = frozenset({"__key__", "__url__"})
 _PICTURES = frozenset(alternatives(IMAGES))
 
-IMAGE, TEXT = -2, -1  # in an order of columns
+# In an order of columns.
+IMAGE, TEXT = -2, -1
 
 Members = Mapping[str, bytes | int]
-UserMap = Callable[[dict[str, Any]], Any]  # of "__key__", "__url__" and the bytes of each member
+# Of "__key__", "__url__" and the bytes of each member.
+UserMap = Callable[[dict[str, Any]], Any]
 
 
 class Column(NamedTuple):

@@ -177,8 +177,10 @@ _READ = (
     "world_size",
 )
 _LEAST = {"batch_size": 1, "workers": 0, "train_num_samples": 1, "val_num_samples": 0}
-_SURE = 0.77  # least similarity of a misspelled name: num_workers is one, local_rank is not
-_SHORT = 5  # names of at most so many letters are similar to too many others
+# Least similarity of a misspelled name: num_workers is one, local_rank is not.
+_SURE = 0.77
+# Names of at most so many letters are similar to too many others.
+_SHORT = 5
 
 
 def completed(args: Any, defaults: Mapping[str, Any]) -> Namespace:

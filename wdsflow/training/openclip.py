@@ -61,7 +61,8 @@ _get_wds_dataset = upstream.get_wds_dataset
 _get_dataset_fn = upstream.get_dataset_fn
 _get_imagenet = upstream.get_imagenet
 _VERSION_4 = "naflex_data_config" in inspect.signature(_get_wds_dataset).parameters
-_NOT_OURS = ("variable_text", "genlip", "length_bucketing")  # arguments of version 4 for other batches
+# Arguments of version 4 for other batches.
+_NOT_OURS = ("variable_text", "genlip", "length_bucketing")
 _log = logging.getLogger("wdsflow.training")
 
 
@@ -232,7 +233,8 @@ def _order(
             f"{sum(counts):,}",
         )
         source = MixedSource(tuple(zip(urls, counts, strict=True)))
-        last: Last = "even" if talks() else "exact"  # a gathered loss needs batches of equal size
+        # A gathered loss needs batches of equal size.
+        last: Last = "even" if talks() else "exact"
         return BalancedOrder(
             [source],
             place=here,

@@ -26,10 +26,14 @@ _LAUNCHED = (
     ("PMI_RANK", "PMI_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
-_RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")  # "8(x2),4": two nodes of 8 tasks, one of 4
-_ANSWER = timedelta(seconds=5)  # for one request to the store
-_CONNECT = timedelta(seconds=60)  # all ranks may start at once, on a busy machine
-_FAREWELL = 1.5  # seconds; other ranks poll once a second
+# "8(x2),4": two nodes of 8 tasks, one of 4.
+_RUN = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+# For one request to the store.
+_ANSWER = timedelta(seconds=5)
+# All ranks may start at once, on a busy machine.
+_CONNECT = timedelta(seconds=60)
+# Seconds; other ranks poll once a second.
+_FAREWELL = 1.5
 
 
 def rank_and_world() -> tuple[int, int]:
@@ -153,8 +157,10 @@ def start_method(asked: Literal["auto", "processes", "threads"], *, known: bool)
     """
     import multiprocessing
 
-    methods = multiprocessing.get_all_start_methods()  # the default is first
-    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]  # without fixing it for the user
+    # The default is first.
+    methods = multiprocessing.get_all_start_methods()
+    # Without fixing it for the user.
+    usual = multiprocessing.get_start_method(allow_none=True) or methods[0]
     daemon = multiprocessing.current_process().daemon
     can = not daemon and ("fork" in methods or not known)
     if not can and (asked == "processes" or not known):
@@ -241,7 +247,8 @@ def connect() -> Board | None:
     from torch.distributed.distributed_c10d import _get_default_store
 
     store = own_connection(_get_default_store())
-    with suppress(RuntimeError):  # some stores have no timeout
+    # Some stores have no timeout.
+    with suppress(RuntimeError):
         store.set_timeout(_ANSWER)
     return Board(store, distributed.get_rank(), distributed.get_world_size())
 
@@ -250,9 +257,11 @@ def own_connection(store: Any) -> "Store":
     """Return the same store with a new connection, if it has one."""
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # its own docs do so
 
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun keeps its store when it restarts ranks
+    # torchrun keeps its store when it restarts ranks.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     prefix = f"wdsflow/{attempt}"
-    if hasattr(store, "clone"):  # newer torch
+    # Newer torch.
+    if hasattr(store, "clone"):
         return PrefixStore(prefix, store.clone())
     while hasattr(store, "underlying_store"):
         store = store.underlying_store

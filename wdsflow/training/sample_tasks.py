@@ -11,9 +11,12 @@ from wdsflow.training.stalls.loss_tally import FeedLoss
 class Blob(NamedTuple):
     """A member: its location in the shard, or its bytes if the shard can only be read once."""
 
-    name: str  # field, lower case
-    size: int  # bytes
-    at: int  # offset in the shard, -1 if it cannot be read later
+    # Field, lower case.
+    name: str
+    # Bytes.
+    size: int
+    # Offset in the shard, -1 if it cannot be read later.
+    at: int
     data: bytes | None = None
 
 
@@ -25,8 +28,10 @@ class SampleRef(NamedTuple):
 
     shard: Shard
     key: str
-    image: Blob  # NO_IMAGE if it has none
-    texts: tuple[Blob, ...]  # the other members that are read
+    # NO_IMAGE if it has none.
+    image: Blob
+    # The other members that are read.
+    texts: tuple[Blob, ...]
 
     @property
     def held(self) -> int:
@@ -53,7 +58,8 @@ class StreamKey(NamedTuple):
 
     source: int
     round: int
-    number: int  # among the streams of this round of the source
+    # Among the streams of this round of the source.
+    number: int
 
 
 class MadeSample(NamedTuple):
@@ -121,8 +127,10 @@ class Reading(NamedTuple):
 
     shard: Shard
     seconds: float
-    samples: int  # so far
-    key: str  # of the last of them
+    # So far.
+    samples: int
+    # Of the last of them.
+    key: str
 
 
 def _task(members: tuple[Any, ...], seed: int, stream: tuple[Any, ...], round_: int, number: int, slot: int) -> Task:

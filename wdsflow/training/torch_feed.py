@@ -99,7 +99,8 @@ def feed(
 
     While it runs, it raises StallError instead of waiting forever, with the reason and what helps.
     """
-    given = dict(locals())  # a copy: debuggers add to it
+    # A copy: debuggers add to it.
+    given = dict(locals())
     try:
         batch_size, seed = whole("batch_size", batch_size, 1), whole("seed", seed)
         buffer = _shuffle_buffer(shuffle)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 T = TypeVar("T")
-_IMAGE = 3  # parts of the key of an image; a frame has more
+# Parts of the key of an image; a frame has more.
+_IMAGE = 3
 Setting = bool | int | float | str
 
 
@@ -252,8 +253,10 @@ class ClipSimilarity(
         return bare(list(values))
 
 
-_SCALE = 100  # logit scale of OpenAI's models, and the limit of others
-_MOST_LABELS = 100  # labels: their embeddings travel with each batch
+# Logit scale of OpenAI's models, and the limit of others.
+_SCALE = 100
+# Labels: their embeddings travel with each batch.
+_MOST_LABELS = 100
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .clip_tokens import Tokens
     from .pictures import Pixels
 
-    Embeddings = NDArray[np.float32]  # texts or pictures, numbers
+    # Texts or pictures, numbers.
+    Embeddings = NDArray[np.float32]
 
 
 _HUB = "hf-hub:"
@@ -76,7 +77,8 @@ class Clip:
         import torch
 
         tokens = torch.from_numpy(batch).to(self.device).long()
-        if self.device.startswith("cuda"):  # fewer shapes, of which kernels for masks prefer multiples of 8
+        # Fewer shapes, of which kernels for masks prefer multiples of 8.
+        if self.device.startswith("cuda"):
             room = max(0, self.text.context - tokens.shape[1])
             tokens = torch.nn.functional.pad(tokens, (0, min(-tokens.shape[1] % 8, room)))
         return self._unit(self.text(tokens))
@@ -94,7 +96,8 @@ def load_clip(model: str, pretrained: str, precision: UsedPrecision, device: str
     ``model`` is "local-dir:FOLDER" or "hf-hub:NAME" with weights in it.
     """
     key = (model, pretrained, precision, device)
-    with _lock:  # two concurrent loads would take twice the memory
+    # Two concurrent loads would take twice the memory.
+    with _lock:
         clip = _loaded.get(key)
         if clip is None:
             clip = _loaded[key] = _load(model, pretrained, precision, device)
@@ -181,7 +184,8 @@ def _geometry(preprocess: Preprocess) -> Geometry:
         return Geometry(size=size, fit="both", kernel=kernel)
     if size[0] == size[1]:
         return Geometry(size=size, fit="short", kernel=kernel)
-    return Geometry(size=size, fit="cover")  # OpenCLIP's kernel is always bicubic here
+    # OpenCLIP's kernel is always bicubic here.
+    return Geometry(size=size, fit="cover")
 
 
 @contextmanager
@@ -200,7 +204,8 @@ def _quiet() -> Iterator[None]:
         root.removeFilter(passes)
 
 
-_AT_ONCE = 64  # labels
+# Labels.
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +240,8 @@ class ClipImage(ClipModel, kind="open_clip image", packages=(*ClipModel.packages
 
     def run(self, loaded: Clip, batch: Sequence[Item]) -> Sequence[Output]:
         pixels = joined(batch)
-        assert pixels is not None  # ``Prepare`` makes all of one shape
+        # ``Prepare`` makes all of one shape.
+        assert pixels is not None
         return list(loaded.images(pixels))
 
     def facts(self) -> Preprocess:

@@ -45,10 +45,13 @@ def named(model: str, pretrained: str) -> str:
 # Source: byte pair encoding, Sennrich et al. 2016; over bytes and with its vocabulary, Radford et al. 2019 and 2021.
 
 _FILE = "bpe_simple_vocab_16e6.txt.gz"
-_MERGES = 49152 - 256 - 2  # used lines of the file, after the first
-_MOST_CACHED = 1 << 17  # words
+# Used lines of the file, after the first.
+_MERGES = 49152 - 256 - 2
+# Words.
+_MOST_CACHED = 1 << 17
 _PATTERN = (
-    r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"  # of regex, not of re
+    # Of regex, not of re.
+    r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 )
 
 
@@ -124,7 +127,8 @@ def _letters() -> dict[int, str]:
 # Tokens by transformers' CLIPTokenizer, with OpenCLIP's vocabulary: nothing is downloaded. It is the tokenizer of
 # transformers' CLIP processors, and so of Data-Juicer: unlike OpenCLIP's, it does not repair text.
 
-_lock = threading.Lock()  # tokenizers of transformers are not thread-safe
+# Tokenizers of transformers are not thread-safe.
+_lock = threading.Lock()
 
 
 def hf_tokens(text: str, most: int) -> list[int]:
@@ -144,7 +148,8 @@ def hf_tokenizer() -> "CLIPTokenizer":
         raise ValueError("processor='hf' needs the vocabulary in the package open_clip_torch")
     numbers = dict(words.numbers)
     numbers["<|startoftext|>"], numbers["<|endoftext|>"] = numbers.pop("<start_of_text>"), numbers.pop("<end_of_text>")
-    tokenizer: Any = CLIPTokenizer  # has incomplete types
+    # Has incomplete types.
+    tokenizer: Any = CLIPTokenizer
     return tokenizer(vocab=numbers, merges=words.merges)
 
 
@@ -212,7 +217,8 @@ def clip_tokens(model: str, text: str) -> "Tokens":
     return found
 
 
-_TRIAL = 4  # tokens between start and end
+# Tokens between start and end.
+_TRIAL = 4
 
 
 class TextTower:

@@ -48,7 +48,8 @@ def load_model(kind: str, name: str, precision: UsedPrecision, device: str) -> L
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     logs: Any = transformers.utils.logging
     bars = logs.is_progress_bar_enabled()
-    logs.disable_progress_bar()  # it would break the progress bar of the run
+    # It would break the progress bar of the run.
+    logs.disable_progress_bar()
     try:
         model, about = getattr(transformers, kind).from_pretrained(**where(name), dtype=dtype, output_loading_info=True)
     finally:
@@ -110,7 +111,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name[:60]) for name in names[:20]) + more
 
 
-_KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}  # Pillow's numbers
+# Pillow's numbers.
+_KERNELS: "dict[int, Kernel]" = {2: "bilinear", 3: "bicubic"}
 
 
 @ModelFact
@@ -121,7 +123,8 @@ def squeezed_to(name: str) -> Geometry | None:
     try:
         from transformers.image_processing_backends import PilBackend, TorchvisionBackend
     except ImportError:
-        return None  # a version of transformers whose processors are unknown
+        # A version of transformers whose processors are unknown.
+        return None
     processor: Any = processor_of(name)
     own, methods = type(processor), ("preprocess", "_preprocess", "resize")
     plain = any(
@@ -184,7 +187,8 @@ def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", d
     import numpy as np
     import torch
 
-    if len({each.dtype for each in batch}) > 1:  # of scores with different ``decode``
+    # Of scores with different ``decode``.
+    if len({each.dtype for each in batch}) > 1:
         return torch.cat([pixel_values(name, [each], device) for each in batch])
     pixels = torch.from_numpy(np.stack(batch)).to(device)
     if pixels.dtype != torch.uint8:
@@ -199,7 +203,8 @@ def pixel_values(name: str, batch: "Sequence[NDArray[np.uint8 | np.float32]]", d
     return pixels
 
 
-_lock = threading.Lock()  # tokenizers are not thread-safe
+# Tokenizers are not thread-safe.
+_lock = threading.Lock()
 _FILE = "tokenizer.json"
 _TRIAL = "A Ne\u0301w photo, of\ttwo  DOGS\u2019 n\u00e4me: 1,234 \u732b\U0001f600 <b>x</b>\n"
 
@@ -245,7 +250,8 @@ def token_ids(name: str, text: str, most: int, *, special: bool = True) -> list[
             ids = _by_file(_plain(facts.file), facts.side, text, most, special=special)
         else:
             ids = _by_transformers(tokenizer_of(name), text, most, special=special)
-    return ids[:most]  # tokenizers do not cut if there is no room for start and end tokens
+    # Tokenizers do not cut if there is no room for start and end tokens.
+    return ids[:most]
 
 
 def _file_of(name: str, tokenizer: Any, side: str) -> str:
@@ -264,7 +270,8 @@ def _file_of(name: str, tokenizer: Any, side: str) -> str:
             if _by_file(_plain(str(path)), side, text, most, special=special) != expected:
                 return ""
     except (ImportError, AttributeError, OSError, TypeError, ValueError):
-        return ""  # a tokenizer of another kind
+        # A tokenizer of another kind.
+        return ""
     return str(path.absolute())
 
 

@@ -24,19 +24,26 @@ from ..sample_view import View
 # and for the score that reads it.
 
 T = TypeVar("T")
-Item = Any  # picklable: an array, bytes, a string, a tuple of these
-Output = Any  # picklable: usually an array of float32 or a number
-Loaded = Any  # the result of ``load``: a network, with all that ``run`` needs
-Facts = Any  # of one kind of models; picklable
+# Picklable: an array, bytes, a string, a tuple of these.
+Item = Any
+# Picklable: usually an array of float32 or a number.
+Output = Any
+# The result of ``load``: a network, with all that ``run`` needs.
+Loaded = Any
+# Of one kind of models; picklable.
+Facts = Any
 
 
 class ModelSource(NamedTuple):
     """The origin of a model that is not on this machine, and the settings that name the same model in a folder."""
 
-    repository: str = ""  # of the Hugging Face hub, "org/name"
+    # Of the Hugging Face hub, "org/name".
+    repository: str = ""
     revision: str = ""
-    folder: str = ""  # "model='FOLDER'"
-    url: str = ""  # of a file, if it is not in a repository
+    # "model='FOLDER'".
+    folder: str = ""
+    # Of a file, if it is not in a repository.
+    url: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +54,11 @@ class Model(ClassFacts, ABC):
     distributions whose versions affect outputs.
     """
 
-    kind: ClassVar[str]  # for messages and for ceilings: "open_clip image"
+    # For messages and for ceilings: "open_clip image".
+    kind: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ("torch",)
-    tries_on_cpu: ClassVar[bool] = True  # whether the largest item is tried if the device is the CPU
+    # Whether the largest item is tried if the device is the CPU.
+    tries_on_cpu: ClassVar[bool] = True
 
     @abstractmethod
     def load(self, device: str) -> Loaded:
@@ -95,9 +104,12 @@ class Request(NamedTuple):
     """An item for a model."""
 
     model: Model
-    key: Hashable  # of the item among those of its sample and model: ("jpg", False), a caption
-    make: Callable[..., Item]  # called once for equal keys of a sample, in the decoder; may raise ScoreError
-    after: "Request | None" = None  # request that must run first; ``make`` is called with its output
+    # Of the item among those of its sample and model: ("jpg", False), a caption.
+    key: Hashable
+    # Called once for equal keys of a sample, in the decoder; may raise ScoreError.
+    make: Callable[..., Item]
+    # Request that must run first; ``make`` is called with its output.
+    after: "Request | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +319,8 @@ class _Own(Model, kind="custom score"):
 _CHUNK = 1 << 22
 _SETTINGS = (".json", ".model", ".txt", ".jinja")
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")  # files of a trainer next to a model
+# Files of a trainer next to a model.
+_STATES = ("optimizer", "scheduler", "scaler", "rng_state", "training_args")
 
 
 def local_path(name: str) -> Path | None:

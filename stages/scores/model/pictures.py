@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     Pixels = NDArray[np.uint8]
 
-Size = tuple[int, int]  # height, width
+# Height, width.
+Size = tuple[int, int]
 Scale = Literal["fast", "exact"]
 Reduce = Literal["mean", "max", "min"]
 Flip = Literal["", "horizontal", "vertical", "both"]
@@ -285,7 +286,8 @@ class Prepare:
         return whole.crop((left, top, left + crop[1], top + crop[0]))
 
 
-_MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}  # EXIF's orientations
+# EXIF's orientations.
+_MIRRORS: dict[Flip, int] = {"horizontal": 2, "both": 3, "vertical": 4}
 
 
 def mirrored(pixels: "Pixels", flip: Flip) -> "Pixels":

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from stanza.models.common.foundation_cache import FoundationCache
 
 
-_DEPENDENCIES = ("pretrain", "forward_charlm", "backward_charlm")  # that a tagger may have
+# That a tagger may have.
+_DEPENDENCIES = ("pretrain", "forward_charlm", "backward_charlm")
 _LANGUAGE = re.compile(r"[a-z]{2,8}([-_][a-z0-9]{1,8})*")
 _INDEX = "resources.json"
 
@@ -133,10 +134,13 @@ def _read(path: Path) -> dict[str, Any]:
     return index
 
 
-_CHARACTERS, _PARAGRAPHS = 100_000, 256  # of a batch of the tokeniser
-_REMEMBERED = 2_000_000  # characters
+# Of a batch of the tokeniser.
+_CHARACTERS, _PARAGRAPHS = 100_000, 256
+# Characters.
+_REMEMBERED = 2_000_000
 _loaded: "WeakValueDictionary[tuple[object, ...], Pipeline]" = WeakValueDictionary()
-_lock = threading.Lock()  # two concurrent loads would take twice the memory
+# Two concurrent loads would take twice the memory.
+_lock = threading.Lock()
 
 
 def load_pipeline(files: Mapping[str, Path], lang: str, device: str, processors: str) -> "Pipeline":
@@ -157,10 +161,12 @@ def _load(files: dict[str, str], lang: str, device: str, processors: str) -> "Pi
 
     if odd := [path for path in files.values() if ";" in path]:
         raise ValueError(f"Stanza takes {odd[0]!r} for several files: no name may have a ';'")
-    if "ner" in processors:  # otherwise it looks them up in its index
+    # Otherwise it looks them up in its index.
+    if "ner" in processors:
         files = {**{f"ner_{kind}_path": "" for kind in _DEPENDENCIES}, **files}
     with tempfile.TemporaryDirectory(prefix="wdsflow-stanza-") as folder:
-        Path(folder, _INDEX).write_text("{}", "utf-8")  # not needed: all files are named
+        # Not needed: all files are named.
+        Path(folder, _INDEX).write_text("{}", "utf-8")
         try:
             return stanza.Pipeline(
                 lang=lang,
@@ -280,16 +286,19 @@ def _written(document: "Document", sentence: "Sentence") -> list[TagToken]:
     return tokens
 
 
-LONGEST_WORD = 1_000  # characters; the bound of Stanza's tokeniser
+# Characters; the bound of Stanza's tokeniser.
+LONGEST_WORD = 1_000
 LONGEST_CAPTION = 100_000
-UNKNOWN = "<UNK>"  # Stanza's replacement for a word above its bound
+# Stanza's replacement for a word above its bound.
+UNKNOWN = "<UNK>"
 
 Overlong = Literal["split", "refuse"]
 
 _BLANK_LINE = re.compile(r"\n[\s\x80-\x9f]*\n")
 _EDGES = re.compile(r"\A[\s\x80-\x9f]+|[\s\x80-\x9f]+\Z")
 _LONG_RUN = re.compile(rf"([\x00-\x08\x0e-\x1b!-\x7f]{{{LONGEST_WORD + 1},}})")
-_RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})  # words that Stanza would treat as padding and the like
+# Words that Stanza would treat as padding and the like.
+_RESERVED = frozenset({"<PAD>", "<EMPTY>", "<ROOT>"})
 
 
 class RefusedSentence(NamedTuple):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from ..sample_view import View
 
-WASTE = 1.2  # the most padded words for each real one
+# The most padded words for each real one.
+WASTE = 1.2
 
 
 class Shape(NamedTuple):
@@ -75,7 +76,8 @@ def batches(shapes: Sequence[Shape], budget: TaggingBudget) -> list[list[int]]:
 
 
 Words = list[str]
-Tag = Any  # "B-PERSON", or (upos, xpos)
+# "B-PERSON", or (upos, xpos).
+Tag = Any
 
 
 class TagCounts(NamedTuple):
@@ -95,7 +97,8 @@ class Loaded:
     """A tokeniser, None if captions are already tokenised, and Stanza's processor for tags."""
 
     tokenizer: Tokenizer | None
-    pipeline: "Pipeline"  # referenced, so that it stays shared
+    # Referenced, so that it stays shared.
+    pipeline: "Pipeline"
     processor: "Processor"
     known: Mapping[str, frozenset[str]]
 

@@ -108,7 +108,8 @@ class ReadScore(OcrScore):
         """Return a request to read the lines that are detected in each picture."""
         requests, reader = [], self._reader()
         for found in super().requests(view):
-            picture = cache(found.make)  # used again after detection, to crop lines
+            # Used again after detection, to crop lines.
+            picture = cache(found.make)
             key = found.model, found.key
             requests.append(Request(reader, key, partial(_lines, picture), found._replace(make=picture)))
         return requests
@@ -174,7 +175,8 @@ class OcrCaptionOverlap(
     caption: str = ""
 
     def requests(self, view: View) -> list[Request]:
-        view.captions(self.caption)  # ScoreError if there is none
+        # ScoreError if there is none.
+        view.captions(self.caption)
         return super().requests(view)
 
     def value(self, view: View, outputs: Sequence[Output]) -> Value:

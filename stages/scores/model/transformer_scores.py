@@ -34,8 +34,10 @@ from .pictures import Flip, PictureScore, PreparesPicture, Reduce, area, finite,
 class TransformerModel(Model, packages=("torch", "transformers", "tokenizers")):
     """A model of transformers: ``model`` is "org/name", "org/name@revision" or a folder."""
 
-    loads: ClassVar[str]  # transformers' class
-    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()  # for decoders
+    # transformers' class.
+    loads: ClassVar[str]
+    # For decoders.
+    facts_shared: ClassVar[tuple[ModelFact[Any], ...]] = ()
 
     model: str
     precision: UsedPrecision = "fp32"
@@ -100,7 +102,8 @@ class ImageClassifier(
 
 
 _MOST_TOKENS = 512
-_PATCH = 256  # pixels that cost as much as a token: vision transformers use patches of 16 x 16
+# Pixels that cost as much as a token: vision transformers use patches of 16 x 16.
+_PATCH = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +122,8 @@ class ImageTextMatcher(
         device = str(loaded.device)
         pixels = hub.pixel_values(self.model, [picture for picture, _tokens in batch], device).to(loaded.dtype)
         inputs = hub.padded([tokens for _picture, tokens in batch], device, loaded.config.text_config.pad_token_id or 0)
-        with torch.device(device):  # the model creates a mask on the default device
+        # The model creates a mask on the default device.
+        with torch.device(device):
             scores = loaded(**inputs, pixel_values=pixels, use_itm_head=True).itm_score
         found: list[float] = scores.float().softmax(-1)[:, 1].tolist()
         return found
@@ -147,7 +151,8 @@ class LanguageModel(
         inputs = hub.padded(batch, str(loaded.device))
         logits = loaded(**inputs, use_cache=False).logits
         found = []
-        for row, tokens in enumerate(batch):  # one at a time: a float32 copy of all logits would double peak memory
+        # One at a time: a float32 copy of all logits would double peak memory.
+        for row, tokens in enumerate(batch):
             last = len(tokens) - 1
             loss = cross_entropy(logits[row, :last].float(), inputs["input_ids"][row, 1 : last + 1])
             found.append(float(loss))
@@ -328,7 +333,8 @@ class TextClassify(TransformerScore, CaptionModelScore, name="text_classify", cp
         return TextClassifier(model=self.model, precision=used(self.precision), max_tokens=self.max_tokens)
 
     def requests(self, view: View) -> list[Request]:
-        hub.label_index(self.model, self.label)  # raises if there is no such label
+        # Raises if there is no such label.
+        hub.label_index(self.model, self.label)
         return super().requests(view)
 
     def item(self, text: str) -> Item:

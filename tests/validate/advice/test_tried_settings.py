@@ -8,7 +8,7 @@ from tests.validate.openclip import evidence_of, plain
 from wdsflow.readers import READERS
 from wdsflow.readers.open_clip.arguments import Arguments
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.advice.training_advice import advise_training, try_settings
+from wdsflow.validate.advice.training_advice import advise_defaults, advise_training, try_settings
 from wdsflow.validate.advice.training_flags import merged_flags, paired_flags, with_flags
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.rules.kit.base import Context
@@ -135,13 +135,29 @@ def test_flags_are_changed_in_place_of_those_that_are_there():
             ],
         ),
         ([64] * 4, []),
-        # an example
-        ([10], []),
+        (
+            [10],
+            [
+                (
+                    "with OpenCLIP's default of 4 workers, 1 shard is too few, and 10 samples for a batch of 64: "
+                    "train with --workers 1 --batch-size 10"
+                )
+            ],
+        ),
+        (
+            [10] * 4,
+            [
+                (
+                    "with OpenCLIP's default of 4 workers and batches of 64, a worker gets too few samples: "
+                    "train with --workers 1 --batch-size 40"
+                )
+            ],
+        ),
     ],
 )
 def test_without_a_command_the_setting_is_named_where_the_defaults_of_openclip_fail(usable: list[int], says: list[str]):
     evidence, reader = context_of(usable).evidence, READERS["open-clip-3.3"]()
-    advice = advise_training(Context(evidence, [reader], [judge(evidence, reader)]))
+    advice = advise_defaults(Context(evidence, [reader], [judge(evidence, reader)]), evidence.shards)
     assert [each.does for each in advice] == says
     for each in advice:
         defaults = {"workers": 4, "batch_size": 64, "train_num_samples": sum(usable), "epochs": 32}

@@ -183,7 +183,7 @@ def test_names_from_data_are_escaped_in_messages(tmp_path: Path):
 def test_commands_can_be_pasted(tmp_path: Path):
     name = "it's a $(shard) {0}.tar"
     Case({name: tar([("0.jpg", jpeg()), ("d/._a.jpg", b""), ("0.txt", b"a dog")])}).write(tmp_path)
-    (advice,) = check([tmp_path / name]).advice
+    advice = check([tmp_path / name]).advice[0]
 
     import shlex
 

@@ -107,7 +107,8 @@ def _in_shard(context: Context, reader: Reader, shard: ShardEvidence, needs: Wan
     rest = samples - usable - lost.total()
     if rest < 0:
         _give_back(lost, -rest)
-    elif rest > 0:  # dots have merged samples into one
+    elif rest > 0:
+        # Dots have merged samples into one.
         lost["W010" if shard.tally("name.dotted").count else _ending(shard)] += rest
     return lost
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ...verdicts.verdict import Verdict
 
 T = TypeVar("T")
-SHARDS_NAMED = 20  # a rule reports this many shards individually, and the others in one finding
+# A rule reports this many shards individually, and the others in one finding.
+SHARDS_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,15 @@ class Context:
     readers: Sequence[Reader]
     verdicts: "Sequence[Verdict]"
     max_loss: float = 0.05
-    urls: tuple[str, ...] = ()  # as the user wrote them
+    # As the user wrote them.
+    urls: tuple[str, ...] = ()
     arguments: Arguments | None = None
     forecasts: "tuple[Forecast, ...]" = ()
-    checks: "Sequence[CheckResult]" = ()  # of the user's loader
+    # Of the user's loader.
+    checks: "Sequence[CheckResult]" = ()
     sidecars: Sidecars | None = None
-    environment: dict[str, str] = field(default_factory=dict)  # distribution -> installed version
+    # Distribution -> installed version.
+    environment: dict[str, str] = field(default_factory=dict)
     _known: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -131,10 +135,13 @@ class Rule(ABC):
     """One rule. The class docstring is its manual page: title line, then what, why it matters, in practice, fix."""
 
     code: ClassVar[str]
-    severity: ClassVar[Severity] = "warning"  # the usual severity; a finding may differ
-    requires: ClassVar[tuple[str, ...]] = ()  # codes of rules whose findings explain those of this rule in a shard
+    # The usual severity; a finding may differ.
+    severity: ClassVar[Severity] = "warning"
+    # Codes of rules whose findings explain those of this rule in a shard.
+    requires: ClassVar[tuple[str, ...]] = ()
 
-    of_set: ClassVar[bool] = False  # a finding is about all shards, and has the place of the first sample
+    # A finding is about all shards, and has the place of the first sample.
+    of_set: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, context: Context) -> Iterable[Finding]:
@@ -185,7 +192,8 @@ class TallyRule(Rule):
 
     says: ClassVar[str]
     tallies: ClassVar[tuple[str, ...]] = ()
-    counts_samples: ClassVar[bool] = False  # the tally counts samples, so a rate makes sense
+    # The tally counts samples, so a rate makes sense.
+    counts_samples: ClassVar[bool] = False
 
     def message(self, shard: ShardEvidence, count: int, detail: str) -> str:
         """Return the one-line message for a shard; ``detail`` is already escaped."""
@@ -226,7 +234,8 @@ class TallyRule(Rule):
             count=tally.count,
             of=shard.samples if self.counts_samples else 0,
             severity=self.severity_in(context, shard),
-            fix=self.fix(shard, tally) if shard.samples or shard.error else None,  # an empty shard cannot be fixed
+            # An empty shard cannot be fixed.
+            fix=self.fix(shard, tally) if shard.samples or shard.error else None,
         )
 
 

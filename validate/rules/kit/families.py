@@ -27,9 +27,12 @@ class LossRule(TallyRule):
     """
 
     counts_samples: ClassVar[bool] = True
-    harmless: ClassVar[Severity] = "info"  # the severity if no chosen reader loses anything
-    statuses: ClassVar[tuple[str, ...]] = ()  # of a part with this fault
-    kinds: ClassVar[tuple[str, ...]] = ()  # of fields that may have this fault; all if empty
+    # The severity if no chosen reader loses anything.
+    harmless: ClassVar[Severity] = "info"
+    # Of a part with this fault.
+    statuses: ClassVar[tuple[str, ...]] = ()
+    # Of fields that may have this fault; all if empty.
+    kinds: ClassVar[tuple[str, ...]] = ()
 
     def fixed_part(self, part: Part) -> Part:
         """Return the part without this fault; the same object if it has no fault."""
@@ -91,7 +94,8 @@ class QualityRule(TallyRule):
     ``{n}`` is the count with its unit, and ``{where}`` in how many shards, with an example.
     """
 
-    common: ClassVar[float] = 0.01  # the share from which it is a warning
+    # The share from which it is a warning.
+    common: ClassVar[float] = 0.01
 
     def check(self, context: Context) -> Iterator[Finding]:
         shards = context.evidence.shards

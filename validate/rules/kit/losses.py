@@ -37,7 +37,8 @@ def _places(
 ) -> Iterable[tuple[tuple[str, int], int]]:
     """Yield the findings that the samples lost in a shard by a rule belong to, each with its part of them."""
     numbers = _in_shard(found, rules, url, code)
-    if not numbers:  # another rule has explained the finding, or reports it for all shards
+    # Another rule has explained the finding, or reports it for all shards.
+    if not numbers:
         code, numbers = _explaining(found, rules, url, code, is_all=is_all)
     for number in numbers[:-1]:
         part = min(count, found[code][number].count)

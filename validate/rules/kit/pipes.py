@@ -37,7 +37,8 @@ def without_pipe(command: str) -> str:
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
         tool, *words = lexer
-    except ValueError:  # no word, or an open quote
+    except ValueError:
+        # No word, or an open quote.
         return ""
     verbs, settings, urls = list(_COPIES.get(os.path.basename(tool), ["?"])), [], []
     rest = iter(words)

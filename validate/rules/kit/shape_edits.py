@@ -64,16 +64,19 @@ Edit = Callable[[Shape, bool], Shape | None]
 """Takes a shape, and whether its json holds a caption; returns the changed shape, None if the sample is left out."""
 
 CAPTION = "txt"
-_REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})  # captions that a repair replaces by those in json
+# Captions that a repair replaces by those in json.
+_REPLACED = frozenset({EMPTY, BLANK, NOT_UTF8})
 
 
 @dataclass(frozen=True)
 class ShapeEdits:
     """Steps of a repair whose effect on a sample is known from its shape."""
 
-    caption: str = ""  # name in json
+    # Name in json.
+    caption: str = ""
     rename: tuple[tuple[str, str], ...] = ()
-    drop: tuple[str, ...] = ()  # fields
+    # Fields.
+    drop: tuple[str, ...] = ()
     drop_bad: bool = False
 
     @staticmethod
@@ -173,7 +176,8 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
         return Runs()
     head, last = (Run(item.key, item.offset, item.shape) for item in (left[0], left[-1]))
     if shard.runs.tail is not None:
-        last = last._replace(key=shard.runs.tail.key)  # the next shard's first sample may continue it
+        # The next shard's first sample may continue it.
+        last = last._replace(key=shard.runs.tail.key)
     if sum(item.count for item in left) == 1:
         return Runs(head)
     inner = [replace(item, count=item.count - (item is left[0]) - (item is left[-1])) for item in left]

@@ -17,7 +17,8 @@ from .base import Context
 # these as samples. In shapes for rules they are replaced by their number within the sample, so that the work grows with
 # the number of different shapes.
 
-_MARK = "\0"  # cannot occur in names in a tar
+# Cannot occur in names in a tar.
+_MARK = "\0"
 
 
 def is_wild(shard: ShardEvidence, suffix: str) -> bool:
@@ -141,7 +142,8 @@ def wanted(context: Context, reader: Reader, role: str) -> tuple[str, ...]:
     images, captions = _candidates(reader)
     mine, others = (images, captions) if role == "image" else (captions, images)
     if any(context.usable(reader, (Part(name, OK),)) for name in others):
-        return ()  # the other field alone is enough
+        # The other field alone is enough.
+        return ()
     return tuple(
         name for name in mine if any(context.usable(reader, (Part(other, OK), Part(name, OK))) for other in others)
     )
@@ -152,7 +154,8 @@ def has_role(context: Context, reader: Reader, shape: Shape, role: str) -> bool:
 
     def usable_with_others() -> bool:
         images, captions = _candidates(reader)
-        unmarked = tuple(part for part in valid(shape) if part.suffix.lower() != BAD_MARK)  # not a missing field
+        # Not a missing field.
+        unmarked = tuple(part for part in valid(shape) if part.suffix.lower() != BAD_MARK)
         names = fields_in(unmarked)
         others = [name for name in (captions if role == "image" else images) if name not in names]
         return any(
@@ -178,9 +181,12 @@ class Lack:
     reader: Reader
     shard: ShardEvidence
     roles: tuple[Role, ...]
-    fields: str  # "json, jpg": the fields of the first of them
-    instead: str  # the field that may serve instead, "" if there is none
-    shape: Shape  # key of the first of them
+    # "json, jpg": the fields of the first of them.
+    fields: str
+    # The field that may serve instead, "" if there is none.
+    instead: str
+    # Key of the first of them.
+    shape: Shape
     count: int = 0
     key: str = ""
     offset: int = 0
@@ -223,7 +229,8 @@ def lacks(context: Context, want: Wants) -> Iterator[Lack]:
         # W001, W002 or W018 report a truncated sample.
         for item in folded(context, want.reader, shard, with_tail=not cut):
             if is_junk_run(item.key, item.shape):
-                continue  # macOS twins and dot-files in folders: W012
+                # macOS twins and dot-files in folders: W012.
+                continue
             missing = tuple(role for role in roles if not has_role(context, want.reader, item.shape, role))
             fixed = tuple(undotted(shard, part) for part in item.shape)
             if not missing or (

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 # Usage text for the arguments after -- of commands that run another program.
 AFTER_DASHES = {"validate": "[-- ARGS...]", "train": "-- ARGS..."}
-_SURE = 0.75  # similarity of a mistyped option of open_clip_train
+# Similarity of a mistyped option of open_clip_train.
+_SURE = 0.75
 _TYPES: dict[object, click.ParamType[Any]] = {int: click.INT, float: click.FLOAT, bool: click.BOOL, str: click.STRING}
 
 
@@ -89,7 +90,8 @@ def _made(taken: _Taken, typed: Typed, context: click.Context) -> object:
                 parameter = next(each for each in context.command.params if each.name == name)
                 raise click.BadParameter(str(error), context, parameter) from None
         elif field.default is MISSING:
-            values[name] = None  # an optional argument
+            # An optional argument.
+            values[name] = None
     return taken.make(**values)
 
 

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED = 130  # as shells report SIGINT
-_ENDING = (signal.SIGTERM, signal.SIGHUP)  # from a scheduler; after a lost connection
+# As shells report SIGINT.
+INTERRUPTED = 130
+# From a scheduler; after a lost connection.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _NOT_WRITTEN = 2
-_CLOSED = 141  # as shells report SIGPIPE, which ends other programs whose output is closed
-_came: list[int] = []  # signals that ended this command
+# As shells report SIGPIPE, which ends other programs whose output is closed.
+_CLOSED = 141
+# Signals that ended this command.
+_came: list[int] = []
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -24,12 +28,14 @@ class Terminated(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         super().__init__()
-        self.status = 128 + number  # as shells report it
+        # As shells report it.
+        self.status = 128 + number
 
 
 def interrupts_end() -> None:
     """Let Ctrl-C end this process with one line until ``interrupts_raise``: while it loads, no cleanup is needed."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs of a shell ignore it
+    # Background jobs of a shell ignore it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end_at_once)
 
 
@@ -51,12 +57,14 @@ def ending() -> Iterator[None]:
 
     Raises SystemExit: 143 or 129 after these signals if output is closed, 141 if closed early, 2 if a disk is full.
     """
-    if sys.stdout is None:  # closed by the shell: >&-
+    # Closed by the shell: >&-.
+    if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 -- until the process ends
     try:
         with _terminable():
             yield
-    except (BrokenPipeError, SystemExit):  # click and rich turn a broken pipe into an exit
+    except (BrokenPipeError, SystemExit):
+        # click and rich turn a broken pipe into an exit.
         if _output_is_closed():
             _end(_CLOSED)
         raise
@@ -78,14 +86,16 @@ def ending() -> Iterator[None]:
 def _output_is_closed() -> bool:
     """Return whether standard output or error is a pipe without a reader."""
     watched = select.poll()
-    for stream in (sys.__stdout__, sys.__stderr__):  # click replaces a broken one
+    # click replaces a broken one.
+    for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             watched.register(stream.fileno(), 0)  # type: ignore[union-attr]
     return any(event & select.POLLERR for _, event in watched.poll(0))
 
 
 def _full(error: OSError) -> NoReturn:
-    with contextlib.suppress(OSError):  # standard error may be closed, too
+    # Standard error may be closed, too.
+    with contextlib.suppress(OSError):
         print(f"wdsflow: the output cannot be written: {error.strerror}", file=sys.stderr)
     _end(_NOT_WRITTEN)
 

@@ -29,7 +29,8 @@ def nearest_shards(pattern: str) -> str:
     if os.path.isfile(path):
         return f"@{pattern}" if _holds_shards(f"@{path}") else ""
     if _holds_shards(pattern):
-        return ""  # they exist; the problem is another one
+        # They exist; the problem is another one.
+        return ""
     parts = Path(path).parts
     known = 0
     while known < len(parts) and os.path.isdir(Path(*parts[: known + 1])):
@@ -66,7 +67,8 @@ def nearest_ledger(path: Path) -> Path | None:
 
     found: dict[str, Path] = {}
     for folder in (Path(), path.parent):
-        with suppress(OSError):  # a folder that does not exist, or cannot be read
+        # A folder that does not exist, or cannot be read.
+        with suppress(OSError):
             for each in sorted(folder.iterdir()):
                 if Layout(each).has_ledgers:
                     found[each.name] = each

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wdsflow.table_files.errors import NoColumn, NoTable
 
 
-def _about_apart(_: Exception, typed: Typed) -> list[str]:
+def _about_interleaved(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
     repaired = free(Path("repaired"))
     return [
@@ -111,7 +111,8 @@ def _about_contradiction(error: "ContradictedJoin", typed: Typed) -> list[str]:
     return [*error.evidence, f"join on the {error.column}: {typed.again(on=on)}"]
 
 
-_EXAMPLE = "min_side >= 200"  # a predicate for any shards
+# A predicate for any shards.
+_EXAMPLE = "min_side >= 200"
 _DECIDE = frozenset({"filter", "measure"})
 EXPLAIN_THEMSELVES = frozenset({"validate", "inspect", "explain", "scores", "report", "doctor", "train"})
 
@@ -147,7 +148,8 @@ def explained(typed: Typed) -> Iterator[None]:
         if is_resumable(typed):
             print(f"wdsflow: interrupted; to resume: {again}", file=sys.stderr)
         raise
-    except BrokenPipeError:  # the output was closed: the run is not at fault
+    except BrokenPipeError:
+        # The output was closed: the run is not at fault.
         raise
     except Exception as error:
         known = next((_HINTS[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _HINTS), None)
@@ -156,7 +158,8 @@ def explained(typed: Typed) -> Iterator[None]:
         refuse(str(error), *known(error, typed))
 
 
-_OUT = {"index": "index"}  # a folder that need not be named
+# A folder that need not be named.
+_OUT = {"index": "index"}
 
 
 def _elsewhere(typed: Typed) -> str:
@@ -172,7 +175,8 @@ def _about_captions(error: Any, typed: Typed) -> Iterator[str]:
     place, given = error.found.place, typed.given
     texts = {name: given[name] for name in ("where", "keep", "scores") if name in given}
     changed: dict[str, Any] = {name: _replaced(text, error.place, place) for name, text in texts.items()}
-    if changed == texts or given.get("caption", CAPTIONS) == error.place:  # not only set for single scores
+    # Not only set for single scores.
+    if changed == texts or given.get("caption", CAPTIONS) == error.place:
         changed["caption"] = place
     yield typed.again(**changed)
 
@@ -196,7 +200,8 @@ def _nearest_json(error: Any, typed: Typed) -> Iterator[str]:
     texts = {name: typed.given[name] for name in ("where", "keep", "scores") if name in typed.given}
     old, new = (error.score.name, error.score.path), (error.found.score, error.found.path)
     changed = {name: _each(text, lambda one: _with_name(one, old, new)) for name, text in texts.items()}
-    if changed != texts and old[0] == new[0]:  # otherwise a text would be compared as a number
+    # Otherwise a text would be compared as a number.
+    if changed != texts and old[0] == new[0]:
         yield typed.again(**changed)
 
 
@@ -274,7 +279,8 @@ def readable(typed: Typed, failed: set[str], out: Path) -> str:
     if not left:
         return ""
     if len(left) > 5 and (store_of(out) or any("\n" in url or url.hides for url in left)):
-        return ""  # a list is a local file, with a name a line, and without passwords
+        # A list is a local file, with a name a line, and without passwords.
+        return ""
     if len(left) > 5:
         listed = out / ".wdsflow" / "readable.txt"
         lines = "".join(f"{spelled(url)}\n" for url in left)
@@ -351,7 +357,8 @@ def _see(_: Exception, typed: Typed) -> list[str]:
     return [f"see what is wrong: {typed.look('validate', *typed.given['urls'])}"]
 
 
-_HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of classes, which are not all imported
+# By the names of classes, which are not all imported.
+_HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
     "NoShards": about_shards,
     "UnknownReader": lambda *_: [],
     "NoCaptions": _about_captions,
@@ -365,7 +372,8 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
     "TooLittleMemory": lambda error, typed: [typed.again(memory=f"{-(-error.least >> 20)}MiB")],
     "Misuse": _about_misuse,
     "Busy": lambda _, typed: [f"to run at the same time, in another folder: {_elsewhere(typed)}"],
-    "BrokenRunError": lambda *_: [],  # the same command would fail again
+    # The same command would fail again.
+    "BrokenRunError": lambda *_: [],
     "EngineError": _after_engine,
     "SourceError": _about_source,
     "StoreError": lambda error, typed: refuse(*_about_file(error, typed)),
@@ -381,7 +389,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {  # by the names of 
         f"to list only those given: {typed.again(restart=True)}",
     ],
     "UnpairedSubset": _about_unpaired,
-    "MembersApart": _about_apart,
+    "InterleavedMembers": _about_interleaved,
     "NoMatch": _no_match,
     "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
     "ContradictedJoin": _about_contradiction,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wdsflow.filtering.run_options import RunOptions
     from wdsflow.filtering.run_progress import RunSoFar
 
-_OLD = 2.0  # seconds after which memory is measured again
+# Seconds after which memory is measured again.
+_OLD = 2.0
 
 
 @contextlib.contextmanager

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 # Seconds of a whole run from which it is announced, and from which a part of it may be tried first.
 LONG, VERY_LONG = 600.0, 3600.0
-_FIRST_LINES = (30.0, 60.0, 120.0, 240.0, 480.0)  # seconds after the begin
+# Seconds after the begin.
+_FIRST_LINES = (30.0, 60.0, 120.0, 240.0, 480.0)
 _THEN_EVERY = 600.0
-_PARTS = 16  # shards to make of a single one
+# Shards to make of a single one.
+_PARTS = 16
 
 
 class RunForecast:

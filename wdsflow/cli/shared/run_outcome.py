@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wdsflow.filtering.run_report import RunReport
 
 
-_REASONS = 3  # reasons shown if nothing could be read
+# Reasons shown if nothing could be read.
+_REASONS = 3
 
 
 def check_exports(paths: Sequence[Path], count: int, *, tars: bool = True) -> None:
@@ -116,7 +117,8 @@ def _next(report: "RunReport", out: Path, typed: Typed) -> Iterator[str]:
         yield f"other slices are not done yet; to see them: {Typed.spell('status', str(out))}"
     elif not report.tars:
         if store_of(out):
-            return  # the commands that use ledgers need a local folder
+            # The commands that use ledgers need a local folder.
+            return
         yield f"to choose thresholds by looking at samples: wdsflow report {quote_path(str(out))}"
         yield f"next: {Typed.spell('scores', ledger=out)}"
     elif any(record.output is not None for record in report.records):
@@ -137,8 +139,10 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
     if report.dry_run:
         return
     if report.records and not report.total("samples"):
-        return  # the other shards are empty
-    if not any(out.glob("*.tar")):  # nothing was decided, or the outputs are not numbered yet
+        # The other shards are empty.
+        return
+    # Nothing was decided, or the outputs are not numbered yet.
+    if not any(out.glob("*.tar")):
         command = readable(typed, {failure.url for failure in report.failures}, out)
         if command and not typed.given.get("count"):
             yield f"without: {command}"

@@ -14,8 +14,10 @@ from wdsflow.text.words import how_many, number_text
 if TYPE_CHECKING:
     from wdsflow.filtering.deciding.score_column import LedgerScores, ScoreColumn
 
-_BINS, _BAR = 12, 40  # lines of a histogram, characters of its longest bar
-_TOP = 10  # values that are shown of a truth value or text
+# Lines of a histogram, characters of its longest bar.
+_BINS, _BAR = 12, 40
+# Values that are shown of a truth value or text.
+_TOP = 10
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 _SHARES = (0.3, 0.5, 0.7)
 

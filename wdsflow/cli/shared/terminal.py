@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from wdsflow.shards.urls import NoShards
 
 WRONG_USE = 2
-_LONG = 20_000  # characters of a message: its commands must not be truncated
+# Characters of a message: its commands must not be truncated.
+_LONG = 20_000
 _PIPE_WIDTH = 100
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FULL = (*_NO_ROOM, errno.EROFS)
@@ -104,14 +105,16 @@ def console(stream: TextIO | None = None) -> "Console":
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # handled in ending.py
+            # Handled in ending.py.
+            raise BrokenPipeError
 
     stream = stream or sys.stdout
     options: dict[str, Any] = {"color_system": None} if os.environ.get("NO_COLOR") else {}
     if not stream.isatty():
         options["width"] = int(os.environ["COLUMNS"]) if os.environ.get("COLUMNS", "").isdigit() else _PIPE_WIDTH
     elif shutil.get_terminal_size().columns > 120:
-        options["width"] = 120  # longer lines are hard to read
+        # Longer lines are hard to read.
+        options["width"] = 120
     return Quiet(file=stream, markup=False, highlight=False, emoji=False, **options)
 
 
@@ -221,14 +224,16 @@ def full_disk(hint: str) -> Iterator[None]:
         finally:
             if int(os.environ.get("WORLD_SIZE") or 1) > 1:
                 sys.stderr.flush()
-                os._exit(WRONG_USE)  # a process group whose other ranks have ended may hang at shutdown
+                # A process group whose other ranks have ended may hang at shutdown.
+                os._exit(WRONG_USE)
 
 
 @contextlib.contextmanager
 def _written(hint: str) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the output was closed: the file is not at fault
+    except BrokenPipeError:
+        # The output was closed: the file is not at fault.
         raise
     except OSError as error:
         cannot_write(error, hint)

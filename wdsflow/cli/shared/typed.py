@@ -12,7 +12,8 @@ from wdsflow.shards.atomic import create, discard
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote, quote_path
 
-_LONGEST = 50  # characters of a suggested name
+# Characters of a suggested name.
+_LONGEST = 50
 
 
 class Typed:
@@ -21,7 +22,8 @@ class Typed:
     def __init__(self, context: click.Context) -> None:
         self._parameters = context.command.params
         self.name = str(context.info_name)
-        self.after_dashes: list[str] | None = context.obj  # arguments after --
+        # Arguments after --.
+        self.after_dashes: list[str] | None = context.obj
         self.given: dict[str, Any] = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in context.params.items()
@@ -80,7 +82,8 @@ def free(path: Path) -> Path:
     >>> free(Path("/proc/none/kept")).name
     'kept'
     """
-    path = path if path.name else Path("out")  # "." and "/"
+    # "." and "/".
+    path = path if path.name else Path("out")
     name = path.name[:_LONGEST]
     places = [path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name]
     found = path = next((place for place in places if _can_be_made(place)), path)
@@ -92,7 +95,8 @@ def free(path: Path) -> Path:
 
 def _can_be_made(path: Path) -> bool:
     parent = next(each for each in path.absolute().parents if os.path.lexists(each))
-    try:  # os.access is wrong for root and for /proc
+    try:
+        # os.access is wrong for root and for /proc.
         discard(*create(parent / path.name))
     except OSError:
         return False

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, Protocol
 
-_KEPT, _LOOKED_AT = 500, 10_000  # characters of an exception's text
+# Characters of an exception's text.
+_KEPT, _LOOKED_AT = 500, 10_000
 
 # In lower case; of PyTorch and its backends, cuBLAS and its kin, cuDNN, OpenCV, ONNX Runtime, CuPy, XLA, C++.
 _SHORT = re.compile(
@@ -58,7 +59,8 @@ def requested_bytes(text: str) -> int | None:
     found = _ASKED.search(text)
     try:
         return int(Decimal(found[1]) * _UNITS[found[2][0].lower()]) if found else None
-    except ArithmeticError:  # "1.2.3"
+    except ArithmeticError:
+        # "1.2.3".
         return None
 
 
@@ -94,7 +96,8 @@ def chain(error: BaseException, outside: BaseException | None = None) -> Iterato
         yield each
         # Even if "from None" hides it.
         heap.extend(more for more in (each.__context__, each.__cause__) if more is not None)
-        group = getattr(each, "exceptions", None)  # ExceptionGroup, Python 3.11 and later
+        # ExceptionGroup, Python 3.11 and later.
+        group = getattr(each, "exceptions", None)
         heap.extend(more for more in (group if isinstance(group, tuple) else ()) if isinstance(more, BaseException))
 
 
@@ -180,9 +183,12 @@ class AttemptTrouble(NamedTuple):
     """An exception, without its frames."""
 
     kind: Literal["out-of-memory", "poisoned", "raised"]
-    slug: str  # "raised-ValueError"
-    text: str  # without the class, which the slug names
-    detail: str  # with it
+    # "raised-ValueError".
+    slug: str
+    # Without the class, which the slug names.
+    text: str
+    # With it.
+    detail: str
 
 
 def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any]) -> list[Any] | AttemptTrouble:
@@ -190,7 +196,8 @@ def attempt(run: Callable[[Sequence[Any]], Sequence[Any]], batch: Sequence[Any])
 
     When this returns, no exception is being handled and no frame of ``run`` is held: recovery can begin.
     """
-    outside = sys.exc_info()[1]  # of the caller; every exception from here on has it in its chain
+    # Of the caller; every exception from here on has it in its chain.
+    outside = sys.exc_info()[1]
     try:
         outputs: Any = run(batch)
         unordered = isinstance(outputs, (str, bytes, Mapping, set, frozenset)) or not isinstance(outputs, Iterable)

@@ -57,7 +57,8 @@ class HostDevice:
     def release(self) -> None:
         """Collect garbage, and return free memory of the allocator to the system."""
         gc.collect()
-        with contextlib.suppress(OSError, AttributeError):  # not glibc
+        # Not glibc.
+        with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
 
     def check(self) -> None:
@@ -78,9 +79,11 @@ class HostDevice:
         return max(0, peak() - self._start)
 
 
-_DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")  # NVIDIA, AMD, WSL, Tegra
+# NVIDIA, AMD, WSL, Tegra.
+_DRIVERS = ("/dev/nvidia*", "/dev/kfd", "/dev/dxg", "/dev/nvhost*", "/dev/nvmap")
 _CUDA = re.compile(r"cuda:(0|[1-9]\d{0,3})")
-_FIRST_BF16 = 8.0  # compute capability of Ampere
+# Compute capability of Ampere.
+_FIRST_BF16 = 8.0
 # PyTorch compares a request with its bound before it rounds it up to segments of at most 20 MiB, which it then maps.
 _SEGMENT = 20 << 20
 _PERCENT = re.compile(r"\s*(\d{1,3}(?:\.\d+)?)\s*%\s*")
@@ -160,13 +163,15 @@ def current_device(name: str) -> Iterator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-    device: Any = torch.cuda.device(name)  # has incomplete types
+    # Has incomplete types.
+    device: Any = torch.cuda.device(name)
     with sdpa_kernel(kernels):
         device.__enter__()
         try:
             yield
         finally:
-            with contextlib.suppress(RuntimeError):  # of a lost device: the error of the block says so
+            # Of a lost device: the error of the block says so.
+            with contextlib.suppress(RuntimeError):
                 device.__exit__(None, None, None)
 
 
@@ -239,7 +244,8 @@ class TorchDevice:
         """Collect garbage and empty the cache. Raises errors of the device if its context is lost."""
         import torch
 
-        cuda: Any = torch.cuda  # in part without types
+        # In part without types.
+        cuda: Any = torch.cuda
         gc.collect()
         if self._mps:
             torch.mps.synchronize()

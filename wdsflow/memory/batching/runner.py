@@ -9,7 +9,8 @@ from .device import HostDevice
 
 Item = TypeVar("Item")
 Output = TypeVar("Output")
-_FIRST_WAIT, _LONGEST_WAIT = 64, 4096  # batches before a cost that did not fit is doubted
+# Batches before a cost that did not fit is doubted.
+_FIRST_WAIT, _LONGEST_WAIT = 64, 4096
 
 
 class Known(NamedTuple):
@@ -34,9 +35,11 @@ class Ceiling:
         self.known = known or Known()
         self.most = most
         self.patience = patience
-        self._clean = 0  # batches that the limit cut short since it last moved
+        # Batches that the limit cut short since it last moved.
+        self._clean = 0
         self._wait = _FIRST_WAIT
-        self._doubted = 0  # times in a row without a failure
+        # Times in a row without a failure.
+        self._doubted = 0
         if most is not None and (self.limit is None or self.limit > most):
             self.known = self.known._replace(limit=most)
 
@@ -49,7 +52,8 @@ class Ceiling:
         """Note that a batch worked; ``limited``: it would have had more items but for the limit."""
         limit, worked, failed = self.known
         if failed is not None and cost >= failed:
-            return  # one large item is no evidence about many small ones
+            # One large item is no evidence about many small ones.
+            return
         self.known = Known(limit, max(worked, cost), failed)
         if limited:
             self._clean += 1
@@ -148,8 +152,10 @@ class BatchTally:
     batches: int = 0
     out_of_memory: int = 0
     on_cpu: int = 0
-    failed: int = 0  # items
-    padded: int = 0  # cells of the batches that worked
+    # Items.
+    failed: int = 0
+    # Cells of the batches that worked.
+    padded: int = 0
     real: int = 0
 
 
@@ -157,7 +163,8 @@ class _ItemGroup(NamedTuple):
     """Positions of items by falling cost that are still to be run."""
 
     positions: list[int]
-    before: Known | None = None  # the state of the ceiling before a batch with these did not fit
+    # The state of the ceiling before a batch with these did not fit.
+    before: Known | None = None
 
 
 class _Window(Generic[Item, Output]):
@@ -215,7 +222,8 @@ class BatchRunner(Generic[Item, Output]):
         window.costs = [self._cost(window, position) for position in range(len(items))]
         window.arrange()
         self.tally.items += len(items)
-        while window.groups:  # each attempt ends with its items done or with two smaller groups
+        # Each attempt ends with its items done or with two smaller groups.
+        while window.groups:
             positions, before = window.groups.pop()
             costs = [window.costs[position] for position in positions[: self.most_items]]
             size, bound = cut(costs, self.ceiling.limit, self.most_items, self.waste)
@@ -288,7 +296,8 @@ class BatchRunner(Generic[Item, Output]):
         """Put the device in order after a failed attempt. Raises PoisonedError if it is lost."""
         self.tally.out_of_memory += trouble.kind == "out-of-memory"
         detail: str | None = trouble.detail
-        if trouble.kind != "poisoned":  # the device may still be lost: its errors come late
+        # The device may still be lost: its errors come late.
+        if trouble.kind != "poisoned":
             detail = lost(self.device.release if trouble.kind == "out-of-memory" else self.device.check)
         if detail is None:
             return

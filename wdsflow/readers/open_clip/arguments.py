@@ -37,7 +37,8 @@ SINCE_4 = frozenset(
     ).split()
 )
 
-_SURE = 0.9  # similarity of a mistyped flag; OpenCLIP may have less similar ones
+# Similarity of a mistyped flag; OpenCLIP may have less similar ones.
+_SURE = 0.9
 
 
 def nearest_flag(word: str, flags: Iterable[str], least: float = 0.6) -> str:
@@ -55,7 +56,8 @@ def known_flags() -> set[str]:
     """Return the flags of open_clip_train: of the installed one, otherwise those that decide about data."""
     if importlib.util.find_spec("open_clip_train") is None:
         return _flags_in(_data_parser().format_help()) | SINCE_4
-    from open_clip_train.params import parse_args  # imports argparse and ast only
+    # Imports argparse and ast only.
+    from open_clip_train.params import parse_args
 
     said = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(said):
@@ -107,7 +109,8 @@ _CHOICES = {"dataset_type": ("webdataset", "webdataset-audio", "csv", "synthetic
 # The arguments are read by open_clip_train's own parser if that is installed and fits the requested version, otherwise
 # by a small one that knows the flags that decide about data.
 
-_LOCAL_MOST = 8  # accelerators of a machine, unless the user says otherwise
+# Accelerators of a machine, unless the user says otherwise.
+_LOCAL_MOST = 8
 
 T = TypeVar("T")
 
@@ -140,7 +143,8 @@ class Arguments:
     train_data_upsampling_factors: str | None = None
     seed: int = 0
     workers: int = 4
-    batch_size: int = 64  # per process
+    # Per process.
+    batch_size: int = 64
     accum_freq: int = 1
     epochs: int = 32
     warmup: int = 10_000
@@ -148,8 +152,10 @@ class Arguments:
     val_frequency: int = 1
     precision: str = "amp"
     model: str = "RN50"
-    pretrained: str = ""  # a tag of weights, or a file
-    force_image_size: tuple[int, ...] | None = None  # one side, or height and width
+    # A tag of weights, or a file.
+    pretrained: str = ""
+    # One side, or height and width.
+    force_image_size: tuple[int, ...] | None = None
     force_context_length: int | None = None
     image_key: str = IMAGES
     text_key: str = "txt"
@@ -158,8 +164,10 @@ class Arguments:
     max_image_pixels: int = 25_000_000
     use_naflex: bool = False
     world_size: int = 1
-    local_world_size: int = 1  # processes on one machine
-    parser: str = "wdsflow"  # or "open_clip_train 3.3.0"
+    # Processes on one machine.
+    local_world_size: int = 1
+    # Or "open_clip_train 3.3.0".
+    parser: str = "wdsflow"
 
     def options(self, reader: str) -> Options:
         """Return the options for a reader of that name; 3.3 has no flags for fields, and ignores those values."""
@@ -217,7 +225,8 @@ def parse_arguments(
         parser="wdsflow" if own else f"open_clip_train {version}",
     )
     check_numbers(arguments)
-    if not own:  # another version may have other models
+    # Another version may have other models.
+    if not own:
         check_model(arguments)
     return arguments
 
@@ -233,7 +242,8 @@ def installed_openclip() -> str | None:
 
 
 def _openclip_parser(argv: Sequence[str]) -> Namespace:
-    from open_clip_train.params import parse_args  # imports argparse and ast only
+    # Imports argparse and ast only.
+    from open_clip_train.params import parse_args
 
     parsed: Namespace = parse_args(list(argv))
     return parsed

@@ -12,7 +12,8 @@ from wdsflow.text.words import listed
 
 _ELSEWHERE = "hf-hub:"
 _FOLDER = "local-dir:"
-_QUICK = "-quickgelu"  # such a model has the tags that were trained with that activation
+# Such a model has the tags that were trained with that activation.
+_QUICK = "-quickgelu"
 _NEAREST = 3
 
 

@@ -40,23 +40,32 @@ from .arguments import Arguments
 
 Url = TypeVar("Url", bound=str)
 
-_LARGEST = 64 << 20  # bytes of sizes.json; LAION-5B's would have 10 MB
-_LEN_LARGEST = 1000  # bytes of __len__, which holds one number
+# Bytes of sizes.json; LAION-5B's would have 10 MB.
+_LARGEST = 64 << 20
+# Bytes of __len__, which holds one number.
+_LEN_LARGEST = 1000
 _STATS_LARGEST = 1 << 20
-_KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))  # options of ``wdsflow index``
+# Options of ``wdsflow index``.
+_KINDS = dict(zip(COUNTS, ("sizes", "len"), strict=True))
 
 
 @dataclass(slots=True)
 class FolderCounts:
     """The counts that one folder holds, as OpenCLIP would read them."""
 
-    sizes: Mapping[str, object] | None = None  # sizes.json, if it is an object
-    sizes_error: str = ""  # the exception, if it exists and is not an object
-    length: int | float | None = None  # __len__
+    # sizes.json, if it is an object.
+    sizes: Mapping[str, object] | None = None
+    # The exception, if it exists and is not an object.
+    sizes_error: str = ""
+    # __len__.
+    length: int | float | None = None
     length_error: str = ""
-    stats: dict[str, int] = field(default_factory=dict)  # shard's base name -> successes, from NNNNN_stats.json
-    without_stats: list[str] = field(default_factory=list)  # shards that have none, in a folder where others do
-    unfinished: Unfinished | None = None  # the run that has not written all shards
+    # Shard's base name -> successes, from NNNNN_stats.json.
+    stats: dict[str, int] = field(default_factory=dict)
+    # Shards that have none, in a folder where others do.
+    without_stats: list[str] = field(default_factory=list)
+    # The run that has not written all shards.
+    unfinished: Unfinished | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +131,8 @@ def _length(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence], *,
         text = read_text(name, _LEN_LARGEST)
         if text is None:
             return []
-        value = ast.literal_eval(text)  # as OpenCLIP does; literals only, and short
+        # As OpenCLIP does; literals only, and short.
+        value = ast.literal_eval(text)
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         folder.length_error = _raised(error)
         detail = in_words(error) if isinstance(error, (OSError, UnicodeDecodeError)) else "it holds no number"
@@ -163,7 +173,8 @@ def _stats(path: str, folder: FolderCounts, shards: Sequence[ShardEvidence]) -> 
 # expand_urls, get_dataset_size and get_wds_dataset of open_clip_train/data.py, which are alike in 3.3.0 and 4.x.
 
 _MOST_URLS = 1_000_000
-_MOST_SAMPLES = 1e300  # OpenCLIP divides it as a float
+# OpenCLIP divides it as a float.
+_MOST_SAMPLES = 1e300
 
 CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
 
@@ -172,12 +183,17 @@ CrashKind = Literal["shards", "samples", "dataset-type", "weights", "other"]
 class Start:
     """How open_clip_train starts."""
 
-    crash: str | None = None  # the exception that ends it, with the reason
-    crash_kind: CrashKind = "other"  # the subject of the exception
+    # The exception that ends it, with the reason.
+    crash: str | None = None
+    # The subject of the exception.
+    crash_kind: CrashKind = "other"
     samples: int | float | None = None
-    source: str = ""  # of that number
-    urls: tuple[str, ...] | None = None  # of the training data; None if the command does not name them
-    weights: tuple[float, ...] | None = None  # of the urls, with upsampling factors
+    # Of that number.
+    source: str = ""
+    # Of the training data; None if the command does not name them.
+    urls: tuple[str, ...] | None = None
+    # Of the urls, with upsampling factors.
+    weights: tuple[float, ...] | None = None
 
 
 class _CrashError(Exception):
@@ -279,13 +295,15 @@ def openclip_urls(text: str) -> Iterator[str]:
 
     for pattern in text.split("::"):
         whole = pattern
-        for _ in range(10):  # a value may name further variables
+        # A value may name further variables.
+        for _ in range(10):
             whole = re.sub(r"\$\{(\w+)\}", lambda match: os.environ[f"WDS_{match[1]}"], whole)
         yield from braceexpand(whole)
 
 
 _RANGES = re.compile(r"\{[^{}]*\}\S*\s+\S*\{")
-_MOST_SOURCES = 16  # of a pattern that is advised
+# Of a pattern that is advised.
+_MOST_SOURCES = 16
 
 
 def not_expanded(data: str | None) -> dict[str, str]:

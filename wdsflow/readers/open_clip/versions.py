@@ -44,7 +44,8 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 T = TypeVar("T")
 
-_RANK_SEED = 1000  # webdataset's seeds of ranks are this far apart
+# webdataset's seeds of ranks are this far apart.
+_RANK_SEED = 1000
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,14 @@ class Buffers:
 class EpochLength:
     """The length of an epoch after OpenCLIP has rounded it twice: to whole batches, and to whole workers."""
 
-    asked: int | float  # samples
-    worker_batches: int  # batches that each worker gives in one epoch
-    batches: int  # of one rank in one epoch
-    samples: int  # of all ranks in one epoch
+    # Samples.
+    asked: int | float
+    # Batches that each worker gives in one epoch.
+    worker_batches: int
+    # Of one rank in one epoch.
+    batches: int
+    # Of all ranks in one epoch.
+    samples: int
 
     @property
     def inflation(self) -> float:
@@ -161,8 +166,10 @@ def worker_seed(base_seed: int, epoch: int, rank: int, worker: int, workers: int
 class Loop:
     """One call of ``train_one_epoch``, regardless of the names of its arguments in this version."""
 
-    module: ModuleType  # open_clip_train.main
-    arguments: dict[str, Any]  # by name
+    # open_clip_train.main.
+    module: ModuleType
+    # By name.
+    arguments: dict[str, Any]
 
     @property
     def args(self) -> Namespace:
@@ -243,8 +250,10 @@ class OpenClip33(Reader):
     name = "open-clip-3.3"
     title = "OpenCLIP 3.3.0 (webdataset <= 0.2.86)"
     empty_stalls = True
-    raises = False  # its handler logs the error and continues with the next shard
-    joins = True  # webdataset up to 0.2.88
+    # Its handler logs the error and continues with the next shard.
+    raises = False
+    # webdataset up to 0.2.88.
+    joins = True
 
     def unreached(self, url: Shard) -> str:
         """Return why webdataset 0.2 has no handler for a url."""
@@ -309,7 +318,8 @@ class OpenClip4(OpenClip33):
         image, caption = first_of(split_keys(image_key), sample), first_of(split_keys(text_key), sample)
         if image is None or caption is None:
             return lacking(image, caption)
-        if " " in image_key + text_key:  # the filter strips names, webdataset's renaming asserts that it need not
+        # The filter strips names, webdataset's renaming asserts that it need not.
+        if " " in image_key + text_key:
             return Fate("crash", "filter", "spaced-key", image_key if " " in image_key else text_key)
         # The filter overlooks an empty name such as the middle one of "txt;;caption"; the renaming does not.
         image, caption = first_of(image_key.split(";"), sample), first_of(text_key.split(";"), sample)
@@ -331,7 +341,8 @@ class OpenClip4(OpenClip33):
         """Return the sizes of the shuffle buffers; environment variables set them."""
         try:
             return Buffers.from_environment()
-        except ValueError:  # OpenCLIP itself would raise at once
+        except ValueError:
+            # OpenCLIP itself would raise at once.
             return Buffers()
 
 

@@ -61,7 +61,8 @@ class EncodingGuess:
         # characters of all captions by encoding, and those of them that are not ASCII
         self.characters: Counter[str] = Counter()
         self.accented: Counter[str] = Counter()
-        self.captions = 0  # that are not UTF-8
+        # That are not UTF-8.
+        self.captions = 0
 
     def __repr__(self) -> str:
         return f"EncodingGuess({self.encoding!r}, {self.captions} captions)"

@@ -16,11 +16,15 @@ from .other import has_library, kind_of
 
 # Source: datasets 5.2, packaged_modules/webdataset/webdataset.py.
 
-MOST_VALUE = 16 << 20  # bytes of a field whose value is looked at
-_MOST_NODES = 5_000  # types in one column: every scan keeps them
+# Bytes of a field whose value is looked at.
+MOST_VALUE = 16 << 20
+# Types in one column: every scan keeps them.
+_MOST_NODES = 5_000
 _DEEPEST = 64
-_VALUES = {"json": None, "integer": None, "npy": "numpy", "npz": "numpy", "msgpack": "msgpack"}  # the library needed
-_MANY = 1 << 16  # elements of an array that Arrow is shown
+# The library needed.
+_VALUES = {"json": None, "integer": None, "npy": "numpy", "npz": "numpy", "msgpack": "msgpack"}
+# Elements of an array that Arrow is shown.
+_MANY = 1 << 16
 
 
 class Kind(NamedTuple):
@@ -31,19 +35,26 @@ class Kind(NamedTuple):
 
     tag: str
     parts: tuple["Kind", ...] = ()
-    names: tuple[str, ...] = ()  # of the parts of a struct
+    # Of the parts of a struct.
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class InferredColumns:
     """The columns that the first samples of a set give."""
 
-    url: str  # shard of the first samples
-    kinds: Mapping[str, Kind] = default(default_factory=dict)  # of fields that hold values, by their names in the tar
-    field: str = ""  # in which the first samples do not agree, or which Arrow does not take
-    error: str = ""  # Arrow's message, which the reader raises
-    unknown: str = ""  # why the columns are unknown
-    types: Mapping[str, object] = default(default_factory=dict)  # Arrow's, if values must also be written to a table
+    # Shard of the first samples.
+    url: str
+    # Of fields that hold values, by their names in the tar.
+    kinds: Mapping[str, Kind] = default(default_factory=dict)
+    # In which the first samples do not agree, or which Arrow does not take.
+    field: str = ""
+    # Arrow's message, which the reader raises.
+    error: str = ""
+    # Why the columns are unknown.
+    unknown: str = ""
+    # Arrow's, if values must also be written to a table.
+    types: Mapping[str, object] = default(default_factory=dict)
 
 
 class UnknownColumns(Exception):
@@ -216,10 +227,14 @@ class ColumnCheck:
 
     def __init__(self, suffix: str, kind: Kind, arrow: object = None) -> None:
         self.suffix, self.kind = suffix, kind
-        self.arrow = arrow  # the type of a table's column to which values are written; None: they are not written
-        self.error = ""  # of the reader, for the last value that did not fit
-        self.unwritable = ""  # Arrow's error for the last value, if it fits but cannot be written
-        self.other_type = False  # the last value holds arrays, and Arrow gives it another type than the column has
+        # The type of a table's column to which values are written; None: they are not written.
+        self.arrow = arrow
+        # Of the reader, for the last value that did not fit.
+        self.error = ""
+        # Arrow's error for the last value, if it fits but cannot be written.
+        self.unwritable = ""
+        # The last value holds arrays, and Arrow gives it another type than the column has.
+        self.other_type = False
 
     def surely_takes(self, value: object) -> bool:
         """Return whether a json value, as a fast parser has it, fits without a further look."""

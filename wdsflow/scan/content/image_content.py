@@ -14,7 +14,8 @@ from wdsflow.images.pillow import BOMB_PIXELS, MAX_IMAGE_PIXELS, open_image, qui
 from wdsflow.scan.content.jpeg_tables import JpegTables, read_tables
 from wdsflow.scan.evidence import BAD, BIG, BIG_BAD, BOMB, CUT, EMPTY, MARKUP, NOT_IMAGE, OK
 
-LARGE_PIXELS = 25_000_000  # OpenCLIP 4's default of --max-image-pixels
+# OpenCLIP 4's default of --max-image-pixels.
+LARGE_PIXELS = 25_000_000
 TINY_SIDE = 32
 _READ_IN_FULL = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
 _EXTENSIONS = {
@@ -32,7 +33,8 @@ _MARKUP = (b"<", b"{", b"[")
 _CUT_IS_BAD = frozenset(("webp", "bmp"))
 _TOLD_BY_HEADER = frozenset(("jpeg", "png", "gif", "webp", "bmp"))
 _END_MARKS = {"jpeg": b"\xff\xd9", "png": b"IEND\xaeB`\x82", "gif": b"\x3b"}
-_TRAILERS = (b"SEFT",)  # Samsung's
+# Samsung's.
+_TRAILERS = (b"SEFT",)
 
 
 def image_notes(header: ImageHeader | None, suffix: str, head: bytes, size: int) -> tuple[str, ...]:
@@ -304,7 +306,8 @@ def _decode_with_pillow(data: bytes, max_image_pixels: int) -> tuple[str, tuple[
             with open_image(data) as image:
                 big = 0 < max_image_pixels < image.width * image.height
                 image.load()
-                if image.mode != "RGB":  # whether it converts depends on mode and palette: one pixel is enough
+                # Whether it converts depends on mode and palette: one pixel is enough.
+                if image.mode != "RGB":
                     image.crop((0, 0, 1, 1)).convert("RGB")
                 notes = ("image.uniform",) if _is_uniform(image) else ()
         except Image.DecompressionBombError:
@@ -320,7 +323,8 @@ def _is_uniform(image: "Image") -> bool:
     with_alpha = image.mode in ("RGBA", "LA", "PA")
     colours = len(image.getbands()) - with_alpha
     seen = set()
-    for place in _PROBES:  # a few pixels rule out nearly all images at no cost
+    # A few pixels rule out nearly all images at no cost.
+    for place in _PROBES:
         pixel = image.getpixel((int(place * image.width), int(place * image.height)))
         seen.add(pixel[:colours] if isinstance(pixel, tuple) else pixel)
     if len(seen) > 1:

@@ -7,22 +7,27 @@ _segment = Struct(">BBH").unpack_from
 
 _APP0, _APP1, _APP2, _APP14 = 0xE0, 0xE1, 0xE2, 0xEE
 _QUANTIZERS, _SCAN = 0xDB, 0xDA
-_FRAME, _FRAMES = 0xC0, (0xC0, 0xC1, 0xC2)  # any of them
-_SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))  # tables, comments, application segments
+# Any of them.
+_FRAME, _FRAMES = 0xC0, (0xC0, 0xC1, 0xC2)
+# Tables, comments, application segments.
+_SKIPPED = frozenset((0xC4, 0xDD, 0xFE)) | frozenset(range(0xE3, 0xF0))
 _MOST_SEGMENTS = 10_000
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
 _JFIF, _ADOBE, _MULTI_PICTURE = b"JFIF\0", b"Adobe", b"MPF\0"
 # Pillow reads into these segments without asking for their length, and gives up where they are shorter.
 _SHORTEST = {_APP0: 14, _APP2: 16, _APP14: 14}
 
-Step = tuple[int, bool, int]  # place in the file, stored in two bytes?, value
+# Place in the file, stored in two bytes?, value.
+Step = tuple[int, bool, int]
 
 
 class JpegTables(NamedTuple):
     """Facts from before the first scan of a JPEG."""
 
-    plain: bool  # nothing at which Pillow's ``open`` could fail, but not libjpeg
-    mean: Step  # quantization step of the mean of a luminance block; its place is 0 where there is no luminance
+    # Nothing at which Pillow's ``open`` could fail, but not libjpeg.
+    plain: bool
+    # Quantization step of the mean of a luminance block; its place is 0 where there is no luminance.
+    mean: Step
 
 
 def read_tables(data: bytes) -> JpegTables | None:

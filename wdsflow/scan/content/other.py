@@ -66,11 +66,13 @@ def kind_of(suffix: str) -> str:
 
 
 _NPY_MAGIC, _ZIP_MAGIC = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
-_MOST_ARRAYS, _PIECE = 256 << 20, 1 << 20  # bytes
+# Bytes.
+_MOST_ARRAYS, _PIECE = 256 << 20, 1 << 20
 _chunk = Struct("<8sq").unpack_from
 # As webdataset spells them, "unit32" for "uint32" included: both read as u4.
 _TENBIN_TYPES = {name.encode(): int(name[1]) for name in "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()}
-_TENSORS = "biufUmM"  # kinds of dtypes
+# Kinds of dtypes.
+_TENSORS = "biufUmM"
 
 
 def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
@@ -79,7 +81,8 @@ def _npy_header(stream: BytesIO) -> "tuple[tuple[int, ...], dtype[generic]]":
 
     version = npy.read_magic(stream)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    with warnings.catch_warnings():  # arrays written by Python 2
+    # Arrays written by Python 2.
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         shape, _fortran, dtype = read(stream)
     return shape, dtype
@@ -91,7 +94,8 @@ def npy_rank(data: bytes) -> int:
     return len(shape) if dtype.kind in _TENSORS and (dtype.kind != "f" or dtype.itemsize <= 8) else -1
 
 
-NPY_START = 1 << 14  # bytes that hold the header of any array: numpy takes none beyond 10,000 bytes
+# Bytes that hold the header of any array: numpy takes none beyond 10,000 bytes.
+NPY_START = 1 << 14
 
 
 def npy_is_valid(start: bytes, size: int) -> bool:
@@ -110,7 +114,8 @@ def _npz_status(data: bytes) -> str:
 
     Arrays are unpacked in small pieces and not kept; of those beyond 256 MiB only the headers are compared.
     """
-    if data.startswith(_NPY_MAGIC):  # which numpy.load takes for an npy, whatever its name
+    # Which numpy.load takes for an npy, whatever its name.
+    if data.startswith(_NPY_MAGIC):
         return OK if npy_is_valid(data[:NPY_START], len(data)) else BAD
     if not data.startswith(_ZIP_MAGIC):
         return BAD
@@ -135,7 +140,8 @@ def _arrays_status(archive: ZipFile) -> str:
             # numpy hands out any other member as bytes
             if start.startswith(_NPY_MAGIC) and not npy_is_valid(start, member.file_size):
                 return PARTLY
-            while unpacks and file.read(_PIECE):  # to the end, where the checksum is compared
+            # To the end, where the checksum is compared.
+            while unpacks and file.read(_PIECE):
                 pass
     return OK
 
@@ -168,7 +174,8 @@ def _tenbin_array_fits(head: memoryview, array: memoryview) -> bool:
     size = _TENBIN_TYPES.get(bytes(head[:8]).strip(b"\0"))
     shape = words[3 : 3 + words[2]]
     if size is None or not shape or not bytes(head[8:16]).isascii():
-        return False  # webdataset's decoder trips over arrays without a dimension
+        # webdataset's decoder trips over arrays without a dimension.
+        return False
     return all(length >= 0 for length in shape) and prod(shape) * size <= len(array)
 
 
@@ -200,7 +207,8 @@ def cbor_is_valid(data: bytes) -> bool:
 
     Walked here, not by the library: that one recurses in C without a limit, and deep nesting ends the process.
     """
-    open_items: list[int] = [1]  # items still to come in each open array, map or tag; -1 without a known number
+    # Items still to come in each open array, map or tag; -1 without a known number.
+    open_items: list[int] = [1]
     position = 0
     try:
         while open_items:
@@ -250,7 +258,8 @@ def _cbor_item(data: bytes, position: int, major: int, info: int) -> tuple[int, 
 
 
 _MOST_MSGPACK = _MOST_UNZIPPED = 64 << 20
-_LONGEST_INTEGER = 4300  # digits: Python's own limit
+# Digits: Python's own limit.
+_LONGEST_INTEGER = 4300
 
 Outcome = tuple[str, tuple[str, ...]]
 _REFUSED: Outcome = (BAD, ("field.bad",))
@@ -324,8 +333,10 @@ def _decode_gz(inner: str, data: bytes) -> Outcome:
     return (OPAQUE, ()) if kind == "gz" else decode_other(kind, inner, contents)
 
 
-_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))  # pictures in the container of MP4
-_SLOPPY = 12  # bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header
+# Pictures in the container of MP4.
+_ANIMATED = frozenset((b"heic", b"heix", b"mif1", b"avif", b"avis"))
+# Bytes: writers of WAV forget the padding, or count the 8 bytes of the chunk's own header.
+_SLOPPY = 12
 
 
 def media_notes(suffix: str, size: int, read: Read) -> tuple[tuple[str, ...], str]:

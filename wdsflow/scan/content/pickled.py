@@ -8,16 +8,20 @@ from zipfile import BadZipFile, ZipFile
 
 from wdsflow.scan.evidence import BAD, SUSPECT, UNSAFE
 
-_LONGEST = 1 << 20  # bytes of instructions that are followed: some seconds at most
-_TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # the first of the pickles in a file of torch before 1.6
-_TORCH_PICKLES = 4  # magic number, version, machine, object
+# Bytes of instructions that are followed: some seconds at most.
+_LONGEST = 1 << 20
+# The first of the pickles in a file of torch before 1.6.
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C
+# Magic number, version, machine, object.
+_TORCH_PICKLES = 4
 # The modules of the names that torch.load takes with ``weights_only``, its default since 2.6.
 _TORCH_MODULES = frozenset(
     "torch torch._utils torch._tensor torch.nn.parameter torch.serialization torch.storage collections _codecs "
     "builtins __builtin__".split()
 )
 _TEXTS = frozenset("SHORT_BINUNICODE BINUNICODE BINUNICODE8 UNICODE STRING SHORT_BINSTRING BINSTRING".split())
-_FRAME = 9  # bytes of the instruction before a frame
+# Bytes of the instruction before a frame.
+_FRAME = 9
 _PUTS, _GETS = frozenset(("PUT", "BINPUT", "LONG_BINPUT")), frozenset(("GET", "BINGET", "LONG_BINGET"))
 
 
@@ -88,7 +92,8 @@ def _modules_in(stream: BytesIO) -> set[str]:
     """Return the modules from which the next pickle takes names. Raises ValueError and others if it is none."""
     end = len(stream.getbuffer())
     modules: set[str] = set()
-    texts = ["", ""]  # the latest two, which STACK_GLOBAL takes
+    # The latest two, which STACK_GLOBAL takes.
+    texts = ["", ""]
     memo: dict[object, str] = {}
     for opcode, argument, position in pickletools.genops(stream):
         name = opcode.name
@@ -114,7 +119,8 @@ def _modules_in(stream: BytesIO) -> set[str]:
 def _is_installed(module: str) -> bool:
     """Return whether the top-level package of a module can be imported here, without importing it."""
     package = module.partition(".")[0]
-    if package in ("__main__", "copy_reg", "__builtin__"):  # of the program that wrote it; of Python 2
+    # Of the program that wrote it; of Python 2.
+    if package in ("__main__", "copy_reg", "__builtin__"):
         return package != "__main__"
     try:
         return find_spec(package) is not None

@@ -15,8 +15,10 @@ from wdsflow.shards.caption_field import caption_in
 _LONG = 1000
 _MANY_DIGITS = re.compile(rb"[0-9]{600}")
 _DEEP = 200
-_CAPTION_DEPTH = 3  # objects within objects that are searched for captions
-_MOST_OBJECTS = 16  # of a list, that are searched for captions
+# Objects within objects that are searched for captions.
+_CAPTION_DEPTH = 3
+# Of a list, that are searched for captions.
+_MOST_OBJECTS = 16
 
 
 def look_at_json(data: bytes, wanted: tuple[str, ...]) -> tuple[str, tuple[str, ...], dict[str, object] | None]:
@@ -50,10 +52,12 @@ def texts_in(value: dict[str, Any], path: str = "", depth: int = _CAPTION_DEPTH)
     found: list[tuple[str, str, bool]] = []
     for name, item in value.items():
         if path and "." in name:
-            continue  # no path leads there
+            # No path leads there.
+            continue
         kind = item.__class__
         if kind is str:
-            text = item.strip()  # as in caption_in, without its call: a call per name would take as long as the parser
+            # As in caption_in, without its call: a call per name would take as long as the parser.
+            text = item.strip()
             found.append((path + name, text if text.isascii() else caption_in(text) or "", not path))
             continue
         found.append((path + name, (kind is list and caption_in(item)) or "", False))
@@ -76,14 +80,18 @@ def _first_values(items: list[Any]) -> dict[str, Any]:
 def _loads(data: bytes) -> object:
     """Do what ``json.loads`` does, through orjson where both surely agree."""
     if len(data) < _LONG or not (data.count(b"[") + data.count(b"{") > _DEEP or _MANY_DIGITS.search(data)):
-        with suppress(ValueError):  # NaN, byte-order marks, UTF-16, lone surrogates: json may take them
+        # NaN, byte-order marks, UTF-16, lone surrogates: json may take them.
+        with suppress(ValueError):
             return orjson.loads(data)
     return json.loads(data)
 
 
-CONTEXT_WORDS = 75  # CLIP's 77 tokens less start and end; a word is at least one token
-_SHORTEST_LONG = 2 * CONTEXT_WORDS + 1  # characters in 76 words
-_SEARCHED = 1 << 16  # characters that are searched for tags and the like
+# CLIP's 77 tokens less start and end; a word is at least one token.
+CONTEXT_WORDS = 75
+# Characters in 76 words.
+_SHORTEST_LONG = 2 * CONTEXT_WORDS + 1
+# Characters that are searched for tags and the like.
+_SEARCHED = 1 << 16
 
 _PRINTABLE = bytes(range(0x20, 0x7F)) + b"\t\n\r"
 _PLAIN = bytes(byte for byte in _PRINTABLE if byte not in b"<&")

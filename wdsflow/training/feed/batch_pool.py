@@ -26,7 +26,8 @@ class BatchPool:
     def take(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return an uninitialised tensor of that shape."""
         if uses_cuda():
-            with contextlib.suppress(RuntimeError):  # the system pins no more
+            # The system pins no more.
+            with contextlib.suppress(RuntimeError):
                 return torch.empty(shape, pin_memory=True)
         count = int(np.prod(shape))
         memory = None
@@ -44,5 +45,6 @@ class BatchPool:
 
 def uses_cuda() -> bool:
     """Return whether this process uses CUDA already."""
-    cuda: Any = torch.cuda  # in part without types
+    # In part without types.
+    cuda: Any = torch.cuda
     return bool(cuda.is_available() and cuda.is_initialized())

@@ -7,7 +7,8 @@ import torch
 from wdsflow.training.feed_options import FeedError
 from wdsflow.training.ranks import RankPlace, place, talks
 
-_FETCH = "torch.utils.data._utils.fetch"  # the part of a DataLoader that iterates over a dataset
+# The part of a DataLoader that iterates over a dataset.
+_FETCH = "torch.utils.data._utils.fetch"
 
 
 def check_caller(frame: FrameType | None) -> None:

@@ -4,8 +4,10 @@ import logging
 
 from wdsflow.training.stalls.loss_tally import say
 
-_MOST_LOOKS = 2  # iterations in a row that ended after one batch
-_COUNTS = 2  # batches from which on an iteration is not a look
+# Iterations in a row that ended after one batch.
+_MOST_LOOKS = 2
+# Batches from which on an iteration is not a look.
+_COUNTS = 2
 
 
 class EpochCounter:
@@ -17,11 +19,15 @@ class EpochCounter:
 
     def __init__(self, epoch: int, *, advances: bool) -> None:
         self.next = epoch
-        self.asked = False  # since an iteration began
+        # Since an iteration began.
+        self.asked = False
         self._advances = advances
-        self._epoch = epoch  # of the current iteration
-        self._given = 0  # its batches
-        self._counted = False  # as an epoch
+        # Of the current iteration.
+        self._epoch = epoch
+        # Its batches.
+        self._given = 0
+        # As an epoch.
+        self._counted = False
         self._read: set[int] = set()
         self._looks = 0
 

@@ -14,10 +14,14 @@ import torch
 
 from .batch_pool import uses_cuda
 
-_WARM = 2  # batches that are not counted, at the beginning of each part
-_KEPT = 4  # batches that are given again
-_LITTLE = 0.02  # share of the time that is not worth a change
-_BUSY = 0.7  # share of the time that decoders work when they are the bound
+# Batches that are not counted, at the beginning of each part.
+_WARM = 2
+# Batches that are given again.
+_KEPT = 4
+# Share of the time that is not worth a change.
+_LITTLE = 0.02
+# Share of the time that decoders work when they are the bound.
+_BUSY = 0.7
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from wdsflow.training.sample_tasks import StreamKey
 from wdsflow.training.stalls.loss_tally import FeedLoss, LossTally
 
-_IDLE = 100  # lost samples in a row between two calls of ``idle``
+# Lost samples in a row between two calls of ``idle``.
+_IDLE = 100
 
 
 class StarvedError(RuntimeError):

@@ -10,8 +10,10 @@ from wdsflow.shards.source.streams import end_commands
 
 T = TypeVar("T")
 
-_MOST_WAITING = 4096  # items that were read ahead
-_POLL = 0.2  # seconds
+# Items that were read ahead.
+_MOST_WAITING = 4096
+# Seconds.
+_POLL = 0.2
 
 
 class _End(NamedTuple):

@@ -19,7 +19,8 @@ from .sample_catalog import Catalog
 _MOST_DRAWS = 20
 # One part in four of a stream's bytes is for reading ahead, the rest for shuffling.
 _AHEAD = 4
-_IDLE = 1000  # skipped samples between two calls of ``idle``
+# Skipped samples between two calls of ``idle``.
+_IDLE = 1000
 _COMPRESSED = (".gz", ".tgz", ".bz2", ".xz", ".zst", ".zstd", ".lzma")
 
 

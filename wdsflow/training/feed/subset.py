@@ -89,7 +89,8 @@ class Subset:
         def share(shard: ShardLedger) -> _Share:
             try:
                 kept = shard.kept()
-            except SourceError:  # as without a ledger: reported when it is read
+            except SourceError:
+                # As without a ledger: reported when it is read.
                 return _Share(-1, b"")
             except LedgerError as error:
                 return _Share(0, b"", str(error))

@@ -31,7 +31,8 @@ class _KeptScan:
         except LedgerError as error:
             return ShardEvidence(url, error=_LEDGER, error_detail=str(error), error_fix=getattr(error, "call", ""))
         except SourceError:
-            return scan_shard(url, options)  # reports the error
+            # Reports the error.
+            return scan_shard(url, options)
         if not kept.kept:
             return ShardEvidence(url)
         return scan_shard(url, options, view=lambda source: view_of(source, kept.ranges))

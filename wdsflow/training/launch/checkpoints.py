@@ -14,9 +14,11 @@ from wdsflow.shards.atomic import writing
 from wdsflow.text.words import how_many
 from wdsflow.training.feed_options import ResumeError
 
-_PYTHON_VERSION = 3  # version of random.getstate()
+# Version of random.getstate().
+_PYTHON_VERSION = 3
 ENTRY = "wdsflow"
-LATEST = "epoch_latest.pt"  # OpenCLIP's name
+# OpenCLIP's name.
+LATEST = "epoch_latest.pt"
 # OpenCLIP sorts names to find the latest. This one sorts after epoch_3.pt and before epoch_4.pt.
 _NAME = re.compile(r"epoch_(\d+)(?:\.step_(\d+))?\.pt")
 
@@ -69,7 +71,8 @@ class Saved:
     """The entry of the feed in a checkpoint."""
 
     position: CheckpointPosition
-    ranks: list[dict[str, Any]]  # {"feed": the loader's state, "random": states of the generators}
+    # {"feed": the loader's state, "random": states of the generators}
+    ranks: list[dict[str, Any]]
 
     def of_rank(self, rank: int, world_size: int) -> dict[str, Any]:
         """Return the states of a rank. Raises ResumeError if the number of ranks differs."""
@@ -99,7 +102,8 @@ def save(checkpoint: object, path: Path) -> None:
     with writing(path, hidden=True) as file, open(file, "wb", closefd=False) as stream:
         try:
             torch.save(checkpoint, stream)
-        except RuntimeError as error:  # for a full disk, torch's message is "unexpected pos"
+        except RuntimeError as error:
+            # For a full disk, torch's message is "unexpected pos".
             raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
 
 

@@ -21,15 +21,18 @@ from .replaced_names import replaced
 if TYPE_CHECKING:
     from .resume import GetData
 
-_PATIENCE = timedelta(minutes=2)  # maximum lag between connected ranks
-_FAREWELL = 5.0  # seconds for the other ranks to read the decision before the process with the store ends
+# Maximum lag between connected ranks.
+_PATIENCE = timedelta(minutes=2)
+# Seconds for the other ranks to read the decision before the process with the store ends.
+_FAREWELL = 5.0
 
 
 def parse(argv: Sequence[str]) -> Any:
     """Return open_clip_train's parsed arguments; its parser reports errors and exits with 2. Raises NoOpenClip."""
     if importlib.util.find_spec("open_clip_train") is None:
         raise NoOpenClip
-    from open_clip_train.params import parse_args  # imports argparse and ast only
+    # Imports argparse and ast only.
+    from open_clip_train.params import parse_args
 
     return parse_args(list(argv))
 
@@ -83,9 +86,11 @@ def launch(
         raise other from error
     finally:
         run.close()
-        for child in multiprocessing.active_children():  # such as OpenCLIP's own for --remote-sync
+        # Such as OpenCLIP's own for --remote-sync.
+        for child in multiprocessing.active_children():
             child.terminate()
-    return 1 if result == -1 else 0  # main returns -1 after "Error. ..."
+    # main returns -1 after "Error. ..."
+    return 1 if result == -1 else 0
 
 
 def _feed(options: FeedOptions) -> "GetData":
@@ -128,7 +133,8 @@ def shared(main: ModuleType, refused: bool) -> Iterator[None]:
 
 def _decision(refused: bool) -> bool:
     """Return the first rank's decision; ``refused`` is its own."""
-    with suppress(RuntimeError):  # if the store does not answer, training begins
+    # If the store does not answer, training begins.
+    with suppress(RuntimeError):
         board = connect()
         if board is None:
             return refused

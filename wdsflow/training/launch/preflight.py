@@ -40,8 +40,8 @@ from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
 from wdsflow.validate.report.finding_groups import group, repair_step
+from wdsflow.validate.report.finding_text import totals
 from wdsflow.validate.report.report import Report
-from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.shapes import wants
 from wdsflow.validate.rules.rule_catalog import run_rules
@@ -83,8 +83,10 @@ class Preflight:
     lines: tuple[str, ...]
     refused: bool = False
     nothing_read: bool = False
-    reports: tuple[Report, ...] = ()  # on the training shards, and on those of --val-data
-    why: str = ""  # of a refusal
+    # On the training shards, and on those of --val-data.
+    reports: tuple[Report, ...] = ()
+    # Of a refusal.
+    why: str = ""
 
 
 def preflight(
@@ -147,7 +149,8 @@ def _look(arguments: Arguments, options: FeedOptions, progress: Found | None, *,
         return refusal(
             begun.crash.partition(": ")[2], *([] if arguments.dataset_resampled else [f"  with it: {drawn}"])
         )
-    captions = captions_for(options.caption, arguments, keep_empty=False)  # those of OpenCLIP 3.3 are at their defaults
+    # Those of OpenCLIP 3.3 are at their defaults.
+    captions = captions_for(options.caption, arguments, keep_empty=False)
     urls = some_of(expansion.urls)
     what = "training shards" if trains else "shards of --val-data"
     report = progress(len(urls), what) if progress is not None else None
@@ -199,7 +202,8 @@ def _judge(
     )
     reader = FeedReader(reads, images, captions.members)
     context = Context(
-        replace(evidence, level="headers"),  # at "names" F101 would advise a deeper check, which is done here
+        # At "names" F101 would advise a deeper check, which is done here.
+        replace(evidence, level="headers"),
         [reader],
         [judge(evidence, reader)],
         urls=(arguments.train_data or "",),
@@ -212,7 +216,8 @@ def _judge(
         named = arguments.train_data if arguments.train_data_upsampling_factors else None
         given, verdict = arguments.train_num_samples, context.verdicts[0]
         counted = given is None and not has_size(urls, context.sidecars or Sidecars())
-        if counted:  # if none is usable, the samples after a repair
+        # If none is usable, the samples after a repair.
+        if counted:
             unreached = sum(shard.unreached for shard in evidence.shards)
             given = max(1, (verdict.usable or verdict.samples) + unreached)
         trained = replace(arguments, train_data=named, train_num_samples=given, dataset_type="webdataset")
@@ -236,7 +241,7 @@ def _result(
     repairs: list[Advice] = []
     if (fatal or options.dry_run) and verdict.usable < verdict.samples:
         scan = ScanOptions("names", allow_pipe=options.allow_pipe)
-        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards))
+        repairs = advise_repair(context, RepairForecast(context.evidence, context.readers, scan, scan_shards)).advice
     findings, repairs = settle(findings, repairs, asked)
     shown = Report(context.urls, context.evidence, context.verdicts, findings, advice=repairs)
     report = replace(shown, forecasts=context.forecasts, level="names", seconds=seconds)
@@ -274,7 +279,8 @@ def _fatal(context: Context, findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings that would make training hang."""
     evidence, verdict = context.evidence, context.verdicts[0]
     fatal = [finding for finding in findings if finding.code in _STARVES]
-    if _unreached(evidence):  # the feed reads past damage, and may find enough samples there
+    # The feed reads past damage, and may find enough samples there.
+    if _unreached(evidence):
         return [finding for finding in fatal if finding.code == "P303"]
     if not verdict.usable and not fatal:
         reasons = [reason.message for reason in verdict.reasons] or ["the shards hold no samples"]

@@ -13,19 +13,24 @@ from wdsflow.shards.source.streams import end_commands
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.stalls.field_fixes import command
 
-_TICKS = 4  # checks in the time that a preflight may be idle
+# Checks in the time that a preflight may be idle.
+_TICKS = 4
 # Less than this in one tick counts as idle.
-_WORK = 0.1  # of a processor's time; a progress bar takes some
-_BYTES = 16 << 10  # read
+# Of a processor's time; a progress bar takes some.
+_WORK = 0.1
+# Read.
+_BYTES = 16 << 10
 
-Begin = Callable[..., Callable[[ShardEvidence], None] | None]  # called with a number of shards, and their name
+# Called with a number of shards, and their name.
+Begin = Callable[..., Callable[[ShardEvidence], None] | None]
 
 
 class _Life:
     """The work of this process and its children, without that of the measurement."""
 
     def __init__(self) -> None:
-        self._me, self._own = psutil.Process(), 0  # bytes read for measuring
+        # Bytes read for measuring.
+        self._me, self._own = psutil.Process(), 0
         self.seconds, self.read = self._now()
 
     def works(self, tick: float) -> bool:
@@ -39,7 +44,8 @@ class _Life:
         seconds, read = 0.0, 0
         for each in (self._me, *self._me.children(recursive=True)):
             with suppress(psutil.Error):
-                seconds += sum(each.cpu_times()[:4])  # with children that have ended
+                # With children that have ended.
+                seconds += sum(each.cpu_times()[:4])
                 read += 0 if each == self._me else _read(each)
         end = _read(self._me)
         self._own += end - start
@@ -82,7 +88,8 @@ def ended_if_idle(options: FeedOptions, begin: Begin, show: Callable[[str], None
                 nothing = f"{done:,} of {total:,} shards were read, then nothing came for {options.stall_after:g} s"
                 show(_message(nothing, options))
                 end_commands()
-                os._exit(1)  # the main thread hangs in foreign code
+                # The main thread hangs in foreign code.
+                os._exit(1)
 
     thread = threading.Thread(target=watch, name="wdsflow-preflight", daemon=True)
     thread.start()

@@ -121,7 +121,8 @@ class ResumedRun:
             if state["feed"] is not None:
                 self.loader.load_state_dict(state["feed"])
         except ValueError as error:
-            if isinstance(error, OtherSubset):  # continuing would silently change the set of samples
+            # Continuing would silently change the set of samples.
+            if isinstance(error, OtherSubset):
                 raise ResumeError(f"cannot resume at epoch {saved.position.epoch}: {error}") from error
             if within:
                 whole = Path(str(self._args.resume)).with_name(f"epoch_{saved.position.epoch}.pt")
@@ -150,7 +151,8 @@ class ResumedRun:
                 checkpoints.restore(resumed.ranks[int(self._args.rank)]["random"], loop.args.device)
 
         feed = hasattr(self.loader, "state_dict")
-        if not feed:  # other loaders shuffle by the global generators when they begin an epoch
+        # Other loaders shuffle by the global generators when they begin an epoch.
+        if not feed:
             restore()
         begun = restore if feed else lambda: None
         batches = self.loader.headspace if self._headspace else None

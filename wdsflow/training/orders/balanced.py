@@ -20,7 +20,8 @@ Last = Literal["exact", "even", "drop"]
 
 # Divisible by many numbers of ranks, so that a stream is mostly read by one rank.
 STREAMS = 48
-_MEMORY = 2 << 30  # bytes
+# Bytes.
+_MEMORY = 2 << 30
 _LEAST_STREAM_BYTES = 1 << 20
 # The sum of all weights as whole numbers.
 _WEIGHTS = 1 << 26

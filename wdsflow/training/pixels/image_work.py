@@ -19,9 +19,11 @@ from .transforms import RandomCrop, Whole, recognise
 if TYPE_CHECKING:
     import torch
 
-_NOISE = (256, 256, 3)  # a picture that any preprocessing accepts
+# A picture that any preprocessing accepts.
+_NOISE = (256, 256, 3)
 Hold = Callable[[int], AbstractContextManager[None]]
-Preprocess: TypeAlias = Callable[[Any], Any]  # of a PIL image, by the user
+# Of a PIL image, by the user.
+Preprocess: TypeAlias = Callable[[Any], Any]
 
 
 class TransformError(RuntimeError):
@@ -95,7 +97,8 @@ class ImageWork:
 
         small = io.BytesIO()
         Image.new("RGB", (64, 64)).save(small, "JPEG")
-        with suppress(StageError, Dropped):  # refused if memory is scarce
+        # Refused if memory is scarce.
+        with suppress(StageError, Dropped):
             if self._transform is None:
                 self._decode.decode(small.getvalue())
             else:
@@ -114,7 +117,8 @@ class ImageWork:
         with ExitStack() as held:
 
             def admit(peak: int) -> None:
-                held.close()  # of a header that was wrong
+                # Of a header that was wrong.
+                held.close()
                 held.enter_context(hold(peak))
 
             return self._run(data, seed, admit)
@@ -208,6 +212,7 @@ def as_array(item: object) -> NDArray[Any] | None:
         return None
     try:
         array: NDArray[Any] = item.numpy()
-    except (RuntimeError, TypeError):  # on another device, with gradients, sparse, of a type that numpy lacks
+    except (RuntimeError, TypeError):
+        # On another device, with gradients, sparse, of a type that numpy lacks.
         return None
     return array

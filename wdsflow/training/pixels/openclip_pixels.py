@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 Pixels = NDArray[np.uint8]
-Part = tuple[int, int, int, int]  # left, top, right, bottom
+# Left, top, right, bottom.
+Part = tuple[int, int, int, int]
 
-_MOST_PIXELS = 1 << 26  # of a picture resized as a whole: 10,000 x 1 would become 2 million x 224
-_MOST_SHIFT = 0.03  # output pixels that a crop may be shifted by decoding it smaller
+# Of a picture resized as a whole: 10,000 x 1 would become 2 million x 224.
+_MOST_PIXELS = 1 << 26
+# Output pixels that a crop may be shifted by decoding it smaller.
+_MOST_SHIFT = 0.03
 _TRIES = 10
 _BITS = np.uint64(0xFFFFFF)
 _local = threading.local()
@@ -54,7 +57,8 @@ def run_whole(transform: Whole, decode: Decode, data: bytes, admit: Admit | None
         pixels = np.asarray(_resize_as_torchvision(decoded, size, crop, transform.kernel))
     if crop != transform.size:
         return _padded(pixels, transform.size, transform.fill)
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))  # a view would hold the whole picture
+    # A view would hold the whole picture.
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 
 def run_crop(transform: RandomCrop, decode: Decode, data: bytes, seed: int, admit: Admit | None) -> Pixels:
@@ -160,7 +164,8 @@ def _draws(seed: int) -> NDArray[np.uint64]:
         bits = np.random.MT19937()
         pair = _local.pair = bits, np.random.RandomState(bits)
     bits, state = pair
-    state.seed(seed & 0xFFFFFFFF)  # torch also uses 32 bits only
+    # torch also uses 32 bits only.
+    state.seed(seed & 0xFFFFFFFF)
     draws: NDArray[np.uint64] = bits.random_raw(2 * _TRIES + 2)
     return draws
 

@@ -25,7 +25,8 @@ def _in_numbers(value: object) -> str:
         return _in_numbers(list(value.values()))
     if isinstance(value, (tuple, list)):
         return next((fault for part in value if (fault := _in_numbers(part))), "")
-    if isinstance(value, float):  # also numpy's float64
+    # Also numpy's float64.
+    if isinstance(value, float):
         return "" if isfinite(value) else _named(nan=isnan(value))
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype.kind not in "fc" or np.isfinite(value).all():
@@ -39,7 +40,8 @@ def _in_tensor(value: object) -> str:
 
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return ""
-    with suppress(RuntimeError):  # sparse and quantized tensors: torch does not compute that
+    # Sparse and quantized tensors: torch does not compute that.
+    with suppress(RuntimeError):
         if not torch.isfinite(value).all():
             return _named(nan=bool(torch.isnan(value).any()))
     return ""

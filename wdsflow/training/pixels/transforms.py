@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 Kernel = Literal["bicubic", "bilinear"]
-Size = tuple[int, int]  # height, width
+# Height, width.
+Size = tuple[int, int]
 Triple = tuple[float, float, float]
-Step: TypeAlias = Any  # from the user's torchvision, which is not imported
+# From the user's torchvision, which is not imported.
+Step: TypeAlias = Any
 
 _TORCHVISION = "torchvision.transforms.transforms"
 _OPENCLIP = "open_clip.transform"

@@ -21,12 +21,16 @@ from wdsflow.training.sample_tasks import Reading, Task
 
 # Arguments of ``wdsflow.feed`` by their names in OpenCLIP.
 _ARGUMENTS = {"train_data": "shards", "workers": "FeedOptions(decoders=...)"}
-_NOT_FLAGS = frozenset({"argv", "dry_run"})  # options of the feed that are no flags of the command
+# Options of the feed that are no flags of the command.
+_NOT_FLAGS = frozenset({"argv", "dry_run"})
 _OF_CALL = frozenset({"fields", "image", "caption", "ledger", "where"})
 _NOT_TEXT = frozenset({"json", "jsn", "cls", "label", "class"})
-_MOST_NAMES = 12  # names of json that are listed
-_MOST = 8  # samples that are listed
-_SHOWN = 3  # decoders and readers, and functions of a stack
+# Names of json that are listed.
+_MOST_NAMES = 12
+# Samples that are listed.
+_MOST = 8
+# Decoders and readers, and functions of a stack.
+_SHOWN = 3
 
 
 def command(options: FeedOptions, *flags: str, **changed: str | bool | None) -> str:
@@ -182,7 +186,8 @@ def wrong_names(captions: Captions, peeked: Sequence[ShardEvidence]) -> str:
         top = name.partition(".")[0]
         found = held.get(name) or held.get(top)
         if found is not None and (found.strings or name != top or found.count > found.strings):
-            return ""  # a nested name, or a list, may hold captions
+            # A nested name, or a list, may hold captions.
+            return ""
     samples = sum(shard.samples for shard in peeked)
     problem = f"no json of {samples:,} checked samples has {' or '.join(escape(name, 60) for name in looked)}"
     with_text = {name: key.strings for name, key in held.items() if key.strings}
@@ -207,12 +212,17 @@ def _likeliest(names: Sequence[str], known: Sequence[str]) -> str:
 class BusyWith(NamedTuple):
     """A decoder that has been at one sample for some time."""
 
-    who: str  # "decoder 1 (process 4242)"
-    tasks: Sequence[Task]  # one; several if unknown which; none between two
+    # "decoder 1 (process 4242)".
+    who: str
+    # One; several if unknown which; none between two.
+    tasks: Sequence[Task]
     seconds: float
-    stack: Sequence[str] = ()  # function names, innermost first
-    stopped: bool = False  # by a signal
-    tokens: bool = False  # it is in the tokenizer
+    # Function names, innermost first.
+    stack: Sequence[str] = ()
+    # By a signal.
+    stopped: bool = False
+    # It is in the tokenizer.
+    tokens: bool = False
 
 
 def at(tasks: Sequence[Task], *, tokens: bool = False) -> str:

@@ -9,21 +9,29 @@ from typing import NamedTuple
 
 from wdsflow.shards.shard import Shard
 
-MISSING, UNREADABLE = "missing", "unreadable"  # shards that could not be opened
-NO_TAR = "no-tar"  # an opened shard cannot be read at all; the detail has the reason
-WRONG_CHECKSUM = "wrong-checksum"  # a compressed stream is damaged, detected after its samples have been read
-REPEATED = "repeated"  # given in a later pass over the shards of an epoch
-LEFT_OVER = "left-over"  # fewer than a batch at the end of the first pass
+# Shards that could not be opened.
+MISSING, UNREADABLE = "missing", "unreadable"
+# An opened shard cannot be read at all; the detail has the reason.
+NO_TAR = "no-tar"
+# A compressed stream is damaged, detected after its samples have been read.
+WRONG_CHECKSUM = "wrong-checksum"
+# Given in a later pass over the shards of an epoch.
+REPEATED = "repeated"
+# Fewer than a batch at the end of the first pass.
+LEFT_OVER = "left-over"
 
 
 class FeedLoss(NamedTuple):
     """Why one sample was lost."""
 
-    stage: str  # "select", "caption", "decode", "read"
-    reason: str  # a slug: "no-caption", "no-image", "truncated", ...
+    # "select", "caption", "decode", "read".
+    stage: str
+    # A slug: "no-caption", "no-image", "truncated", ...
+    reason: str
     key: str
     shard: Shard
-    detail: str = ""  # for messages
+    # For messages.
+    detail: str = ""
 
 
 @dataclass
@@ -38,7 +46,8 @@ class Damage(NamedTuple):
     """Damage of a shard itself."""
 
     shard: Shard
-    what: str  # "missing", "unreadable", or as the walk over the tar names it: "cut", ...
+    # "missing", "unreadable", or as the walk over the tar names it: "cut", ...
+    what: str
     detail: str
 
 
@@ -55,8 +64,10 @@ class LossTally:
     kept: int = 0
     losses: dict[tuple[str, str], LossReason] = field(default_factory=dict)
     noted: Counter[str] = field(default_factory=Counter)
-    damage: dict[tuple[str, str], Damage] = field(default_factory=dict)  # by shard and what
-    fields: Counter[tuple[str, ...]] = field(default_factory=Counter)  # of samples that lacked one
+    # By shard and what.
+    damage: dict[tuple[str, str], Damage] = field(default_factory=dict)
+    # Of samples that lacked one.
+    fields: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     @property
     def lost(self) -> int:
@@ -128,7 +139,8 @@ def cry(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # closed, or none: sys.stderr may be None
+    # Closed, or none: sys.stderr may be None.
+    with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 

@@ -14,26 +14,39 @@ from wdsflow.training.feed_options import FeedOptions
 
 from .loss_tally import NO_TAR, REPEATED, UNREADABLE, LossTally, say
 
-_METRICS_EVERY = 10.0  # seconds, without status lines
-_LONG_WAIT = 30.0  # seconds without a batch that are worth a warning, on any rank
-_MUCH_LOST, _MUCH_WAITED = 0.01, 0.1  # shares that are worth a warning
-_MOST = 20  # damaged shards that a table lists
+# Seconds, without status lines.
+_METRICS_EVERY = 10.0
+# Seconds without a batch that are worth a warning, on any rank.
+_LONG_WAIT = 30.0
+# Shares that are worth a warning.
+_MUCH_LOST, _MUCH_WAITED = 0.01, 0.1
+# Damaged shards that a table lists.
+_MOST = 20
 
 
 class Facts(NamedTuple):
     """The progress of a feed at one moment."""
 
     epoch: int
-    batch: int  # of this epoch
+    # Of this epoch.
+    batch: int
     num_batches: int
-    samples: int  # delivered in this epoch
-    rate: float  # samples per second, recently or in the whole epoch
-    share: float  # fraction of that time that training waited
-    waited: float  # seconds, since the feed began
-    batches: int  # since the feed began
-    total: LossTally  # since the feed began
-    tally: LossTally  # of this epoch
-    done: bool = False  # the epoch is complete
+    # Delivered in this epoch.
+    samples: int
+    # Samples per second, recently or in the whole epoch.
+    rate: float
+    # Fraction of that time that training waited.
+    share: float
+    # Seconds, since the feed began.
+    waited: float
+    # Since the feed began.
+    batches: int
+    # Since the feed began.
+    total: LossTally
+    # Of this epoch.
+    tally: LossTally
+    # The epoch is complete.
+    done: bool = False
 
 
 class Progress:
@@ -52,8 +65,10 @@ class Progress:
         self._metrics = Metrics(options.metrics, rank=rank, world_size=world_size) if options.metrics else None
         self._due = inf
         self._epoch = self._num_batches = self._batch = self._samples = self._batches = 0
-        self._first: tuple[float, int, float] = (0.0, 0, 0.0)  # time, samples, seconds waited, when the epoch began
-        self._last = self._first  # the same when the last line was written
+        # Time, samples, seconds waited, when the epoch began.
+        self._first: tuple[float, int, float] = (0.0, 0, 0.0)
+        # The same when the last line was written.
+        self._last = self._first
         self._before = LossTally()
         first_wait = min(self._every, _LONG_WAIT) if self._speaks else _LONG_WAIT
         self._next_wait = self._first_wait = inf if self._quiet else first_wait
@@ -64,7 +79,8 @@ class Progress:
         self._before = tally.copy()
         self._first = self._last = (time.monotonic(), 0, waited)
         self._due = self._first[0] + self._every if self._speaks or self._metrics else inf
-        if self._metrics:  # report now if the file cannot be written
+        # Report now if the file cannot be written.
+        if self._metrics:
             self._metrics.write(self._facts(self._first, tally, waited, done=False))
 
     def step(self, samples: int, batch: int, tally: LossTally, waited: float) -> None:
@@ -114,7 +130,8 @@ class Progress:
 
     def _facts(self, since: tuple[float, int, float], tally: LossTally, waited: float, *, done: bool) -> Facts:
         seconds = max(time.monotonic() - since[0], 1e-9)
-        total = tally.copy()  # another thread writes it
+        # Another thread writes it.
+        total = tally.copy()
         return Facts(
             epoch=self._epoch,
             batch=self._batch,
@@ -138,7 +155,8 @@ class Progress:
 
     def _speed(self, facts: Facts) -> str:
         speed = f"{facts.rate:,.0f} samples/s"
-        if self.world_size > 1:  # every rank takes the same number of steps
+        # Every rank takes the same number of steps.
+        if self.world_size > 1:
             speed += f" on this rank (about {facts.rate * self.world_size:,.0f} on all {self.world_size})"
         return f"{speed}, training waited {100 * facts.share:.0f} % of the time"
 
@@ -160,7 +178,8 @@ class Progress:
             yield f"  {name:<{wide}} {count:>12,} {share:>8}  {example}".rstrip()
         damage = list(tally.damage.values())
         for each in damage[:_MOST]:
-            what = "" if each.what in {NO_TAR, UNREADABLE} else f"{each.what}, "  # the detail contains it
+            # The detail contains it.
+            what = "" if each.what in {NO_TAR, UNREADABLE} else f"{each.what}, "
             yield f"  damaged: {escape(each.shard, 200)}: {what}{escape(each.detail)}"
         if damage[_MOST:]:
             yield f"  damaged: {len(damage) - _MOST:,} more"

@@ -26,9 +26,12 @@ from .loss_tally import MISSING, NO_TAR, UNREADABLE, WRONG_CHECKSUM, Damage, Los
 
 _PEEK_SECONDS = 1.5
 _PEEK_JSONS = 100
-_LARGEST_JSON = 1 << 20  # bytes of one json
-_MOST_SHOWN = 4  # reasons, sets of fields and damaged shards that are shown
-_MUCH = 0.05  # least share of lost samples that needs a fix
+# Bytes of one json.
+_LARGEST_JSON = 1 << 20
+# Reasons, sets of fields and damaged shards that are shown.
+_MOST_SHOWN = 4
+# Least share of lost samples that needs a fix.
+_MUCH = 0.05
 _NO_CAPTION = frozenset({"no-caption", "no-image-or-caption", "no-json", "not-text", "empty-caption"})
 _NO_IMAGE = frozenset({"no-image", "no-image-or-caption"})
 _JSON = ("json", "jsn")
@@ -39,7 +42,8 @@ def peek(url: Shard, member: str, *, allow_pipe: bool = False) -> ShardEvidence 
     found = ShardEvidence(url)
     thread = threading.Thread(target=_read, args=(found, member, allow_pipe), name="wdsflow-peek", daemon=True)
     thread.start()
-    thread.join(_PEEK_SECONDS + 0.5)  # abandoned if storage hangs
+    # Abandoned if storage hangs.
+    thread.join(_PEEK_SECONDS + 0.5)
     return found if found.json_keys and not thread.is_alive() else None
 
 
@@ -64,11 +68,15 @@ class WorkerFacts(NamedTuple):
 
     number: int
     shards: int
-    shard: str  # url of one of them, "" if it has none
-    usable: int  # samples of the last whole pass over them
+    # Url of one of them, "" if it has none.
+    shard: str
+    # Samples of the last whole pass over them.
+    usable: int
     batch_size: int
-    passes: int  # whole passes so far
-    workers: int = 1  # workers of this rank
+    # Whole passes so far.
+    passes: int
+    # Workers of this rank.
+    workers: int = 1
 
 
 def stall_message(
@@ -102,7 +110,8 @@ def stall_message(
         data: the shards as the user named them.
         what: what happened, if training did not wait for a batch.
     """
-    tally = tally.copy()  # another thread writes it
+    # Another thread writes it.
+    tally = tally.copy()
     who = rank_name(rank, world_size) + (f", worker {worker.number}" if worker is not None else "")
     happened = f"{what}." if what else _what(worker, waited, lost_in_a_row)
     lines = [f"{who}: {happened}", *hanging(busy, reading), *([] if what else _where(tally))]

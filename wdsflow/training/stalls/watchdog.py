@@ -24,13 +24,18 @@ from .stall import StallError
 if TYPE_CHECKING:
     from types import FrameType
 
-_EVERY, _PAUSE = 1.0, 5.0  # seconds between two polls of the store; a longer gap means that this process was stopped
-_GRACE = 6.0  # seconds that a rank has to end by itself
-_HEARING = 3.0  # seconds that a failed rank waits until the others have read its message
-_LINES, _WIDE = 40, 1000  # of a message
+# Seconds between two polls of the store; a longer gap means that this process was stopped.
+_EVERY, _PAUSE = 1.0, 5.0
+# Seconds that a rank has to end by itself.
+_GRACE = 6.0
+# Seconds that a failed rank waits until the others have read its message.
+_HEARING = 3.0
+# Of a message.
+_LINES, _WIDE = 40, 1000
 _WRITERS = ("torch.serialization", "safetensors.torch", "torch.distributed.checkpoint.state_dict_saver")
 
-_shown: set[str] = set()  # messages that this process has printed
+# Messages that this process has printed.
+_shown: set[str] = set()
 
 
 class Watchdog:
@@ -49,16 +54,20 @@ class Watchdog:
         self._stopped = threading.Event()
         self._abandoned = False
         self._pid = os.getpid()
-        self._message: str | None = None  # of the rank that failed
-        self._known = False  # the main thread has the message
+        # Of the rank that failed.
+        self._message: str | None = None
+        # The main thread has the message.
+        self._known = False
         self._wait: tuple[float, Callable[[float], StallError]] | None = None
-        self._looked = 0.0  # time of the last poll
+        # Time of the last poll.
+        self._looked = 0.0
 
     def start(self) -> None:
         """Listen to the other ranks. Does nothing if already started."""
         if self._thread is not None and self._thread.is_alive():
             return
-        if self._pid != os.getpid():  # forked: the connection is the parent's, and the event may be locked
+        # Forked: the connection is the parent's, and the event may be locked.
+        if self._pid != os.getpid():
             self._pid, self._board, self._stopped = os.getpid(), None, threading.Event()
         self._stopped.clear()
         self._known = False
@@ -70,7 +79,8 @@ class Watchdog:
                 say(logging.WARNING, text)
         self._thread = threading.Thread(target=self._run, name="wdsflow-watchdog", daemon=True)
         self._thread.start()
-        atexit.register(self._leave)  # a daemon thread inside of torch while Python shuts down may crash it
+        # A daemon thread inside of torch while Python shuts down may crash it.
+        atexit.register(self._leave)
 
     def stop(self) -> None:
         """Stop listening. ``explain`` still knows a message that was received."""
@@ -181,7 +191,8 @@ class Watchdog:
                 self._message = board.read()
             if self._message is None and board.is_over():
                 self._board = None
-        except RuntimeError:  # the rank that held the store has ended
+        except RuntimeError:
+            # The rank that held the store has ended.
             self._board = None
 
     def _run(self) -> None:
@@ -191,14 +202,16 @@ class Watchdog:
             wait = self._wait
             if self._message is not None:
                 if wait is not None:
-                    self._stopped.wait(_EVERY)  # the main thread will call check, which raises
+                    # The main thread will call check, which raises.
+                    self._stopped.wait(_EVERY)
                 self._end(self._message)
                 return
             if self._known:
                 self._end("")
                 return
             if wait is not None and (waited := time.monotonic() - wait[0]) >= self.stall_after + 2 * _EVERY:
-                error = wait[1](waited)  # the main thread hangs without calling check
+                # The main thread hangs without calling check.
+                error = wait[1](waited)
                 self._post(error)
                 self._end(str(error))
                 return

@@ -51,7 +51,8 @@ class HeldSlot(NamedTuple):
 
     dtype: str
     shape: tuple[int, ...]
-    tensor: bool  # or an array
+    # Or an array.
+    tensor: bool
 
 
 class Slots:
@@ -93,7 +94,8 @@ class Slots:
             return array
         import torch
 
-        return torch.from_numpy(array)  # keeps the array
+        # Keeps the array.
+        return torch.from_numpy(array)
 
     def give_back(self, *numbers: int) -> None:
         """Free slots that were taken and not lent."""
