@@ -9,7 +9,7 @@ from wdsflow.text.words import command_lines, duration, how_many, place, plain, 
 
 from ..finding import ORDER, Finding
 from ..forecast.forecast import sentences
-from ..tracing.trace import table
+from ..tracing.trace_table import table
 from ..verdicts.pipeline_run import PipelineRun
 from ..verdicts.verdict import Funnel, Outcome, Verdict
 from ..verdicts.wording import lack_text, no_verdict_text
