@@ -34,7 +34,7 @@ Rules for all users:
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
@@ -90,6 +90,8 @@ class Tables:
         self._thread = ThreadPoolExecutor(1, "wdsflow-tables")
         self._connection = duckdb.connect(":memory:", config=settings)
         self._connection.execute("SET enable_progress_bar = false")  # in notebooks and `python -c` it is on
+        # All values of an object array decide its type, not a sample of them.
+        self._connection.execute("SET pandas_analyze_sample = 1000000000")
 
     def run(self, statement: str, *values: object) -> None:
         """Carry out a statement. Raises TablesError, or duckdb.Error if the statement is wrong or its data are."""
@@ -129,9 +131,16 @@ class Tables:
         arrays: dict[str, NDArray[Any]] = {}
         for each, column in columns.items():
             arrays[each] = column if isinstance(column, np.ndarray) else np.fromiter(column, object, len(column))
+        self.run_over(arrays, f"INSERT INTO {name(table)} SELECT * FROM added")
+
+    def run_over(self, arrays: "Mapping[str, NDArray[Any]]", statement: str) -> None:
+        """Carry out a statement over a table ``added``, given as arrays of one length by the names of its columns.
+
+        Raises as ``run``.
+        """
         self._connection.register("added", arrays)
         try:
-            self.run(f"INSERT INTO {name(table)} SELECT * FROM added")
+            self.run(statement)
         finally:
             self._connection.unregister("added")
 
@@ -142,7 +151,7 @@ class Tables:
         try:
             return future.result()
         except duckdb.Error as error:
-            raise _understood(error, self._folder) from error
+            raise system_error(error, self._folder) from error
         except BaseException:
             while not future.done():  # of a signal
                 connection.interrupt()
@@ -179,8 +188,8 @@ def _need_addresses(size: int, folder: Path) -> None:
         raise TablesError(errno.ENOMEM, reason, str(folder))
 
 
-def _understood(error: Exception, folder: Path) -> Exception:
-    """Return the error as one of the system, if it is one."""
+def system_error(error: Exception, path: Path) -> Exception:
+    """Return an error of DuckDB as one of the system that names ``path``, if it is one."""
     import duckdb
 
     text = str(error)
@@ -191,4 +200,4 @@ def _understood(error: Exception, folder: Path) -> Exception:
     else:
         return error
     reason = os.strerror(number) if number != errno.EIO else text.partition("\n")[0]
-    return TablesError(number, reason, str(folder))
+    return TablesError(number, reason, str(path))

@@ -115,10 +115,10 @@ def wheel(out: TextIO) -> None:
     WORK.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=WORK) as folder:
         dist, venv = Path(folder, "dist"), Path(folder, "venv")
-        locks = ["--build-constraint", "scripts/locks/wdsflow.txt"]
-        call(
-            out, PYTHON, "-m", "uv", "build", "--quiet", "--out-dir", str(dist), *locks
-        )  # an sdist, and a wheel from it
+        # An sdist, and a wheel from it.
+        build = ["uv", "build", "--quiet", "--out-dir", str(dist), "--build-constraint", "scripts/locks/wdsflow.txt"]
+        # uv leaves lock files in the folder for temporary files.
+        call(out, PYTHON, "-m", *build, environment={"TMPDIR": folder})
         built = next(dist.glob("*.whl"))
         call(out, PYTHON, "-m", "check_wheel_contents", str(built))
         call(out, PYTHON, "-m", "uv", "venv", "--quiet", "--python", PYTHON, str(venv))

@@ -18,6 +18,7 @@ from .sample_fields import parse_captions, parse_images
 
 if TYPE_CHECKING:
     from wdsflow.images.header import ImageHeader
+    from wdsflow.tables import Tables
 
     from .pixels import Picture
     from .sample_fields import ImageField
@@ -241,6 +242,23 @@ class DatasetScore(Score):
         files if more than ``memory`` bytes are needed: some 50 to 100 bytes for each image or caption. They are removed
         when the iteration ends.
         """
+
+
+class QueryScore(DatasetScore):
+    """A score that compares samples by queries over their table: see ``compared_table``."""
+
+    @abstractmethod
+    def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        """Yield (shard, sample, value) for each sample of the table ``compared``, in order.
+
+        Other tables may be created. ``memory``: bytes for what is not in tables.
+        """
+
+    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .compared_table import compared_records
+
+        with compared_records(records, folder, memory) as tables:
+            yield from self.column(tables, memory=memory)
 
 
 class ModelDatasetScore(DatasetScore):

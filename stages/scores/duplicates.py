@@ -2,28 +2,30 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from struct import Struct
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from .base import MEMORY, DatasetScore, PixelScore, Records, Tier, Value
+from .base import MEMORY, DatasetScore, PixelScore, QueryScore, Tier, Value
 from .image_headers import sized
 from .pixels import phash_bytes
 from .sample_view import View
+
+if TYPE_CHECKING:
+    from wdsflow.tables import Tables
 
 # Width, height.
 _SIZE = Struct(">II")
 
 
-class SameScore(DatasetScore):
+class SameScore(QueryScore):
     """Whether the same image or caption occurs earlier; with ``counts`` how often it occurs. ``gather``: 16 bytes each."""
 
     counts: ClassVar[bool] = False
 
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import of_same
+    def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .compared_table import equal_items
 
-        return of_same(records, "times" if self.counts else "first < here", folder, memory)
+        return equal_items(tables, "occurrences" if self.counts else "occurrence > 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +86,7 @@ class DuplicateCaption(EqualCaptions, name="duplicate_caption", kind="boolean"):
 
 @dataclass(frozen=True, kw_only=True)
 class OddSize(
-    DatasetScore,
+    QueryScore,
     name="odd_size",
     tier="header",
     kind="boolean",
@@ -108,15 +110,15 @@ class OddSize(
         sizes = map(sized, view.headers(self.image))
         return b"".join(_SIZE.pack(header.width, header.height) for header in sizes)
 
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import odd_sizes
+    def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .compared_table import odd_items
 
-        return odd_sizes(records, self.iqr_factor, folder, memory)
+        return odd_items(tables, self.iqr_factor)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NearDuplicate(
-    DatasetScore,
+    QueryScore,
     name="near_duplicate",
     tier="pixels",
     kind="boolean",
@@ -146,7 +148,7 @@ class NearDuplicate(
         """Return 8 bytes for each image."""
         return b"".join(phash_bytes(picture) for picture in view.pictures(self.image))
 
-    def resolve(self, records: Records, folder: Path, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
-        from .equal_records import near_kept
+    def column(self, tables: "Tables", *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
+        from .compared_table import near_items
 
-        return near_kept(records, self.distance, folder, memory)
+        return near_items(tables, self.distance, memory)

@@ -118,7 +118,7 @@ class PhashDistance(
         """Return the number of bits."""
         import numpy as np
 
-        from .equal_records import count_ones
+        from .near_hashes import count_ones
 
         own = np.uint64(int.from_bytes(phash_bytes(picture), "big"))
         return int(count_ones(load_list(self.name, self.file, "phash").values ^ own).min())

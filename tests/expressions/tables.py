@@ -7,7 +7,15 @@ import pyarrow as pa
 
 from tests.expressions.drawing import COLUMNS
 from tests.expressions.reference import Sample, Value, plain
+from wdsflow.expressions.evaluator import Columns
 from wdsflow.expressions.score_call import ScoreCall
+
+
+def window(columns: Any) -> Columns:
+    """Return columns, given as pyarrow's ``table`` takes them, as the evaluator takes them."""
+    table = pa.table(columns)
+    return Columns(table.schema.names, table)
+
 
 TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}
 
@@ -34,7 +42,8 @@ def table_of(samples: Sequence[Sample], names: Collection[str], lists: Collectio
             arrays.append(pa.array(items, pa.list_(kind)))
         else:
             arrays.append(pa.array([item for (item,) in items], kind))
-    return pa.table(arrays, names=[str(CALLS[name]) for name in columns])
+    names = [str(CALLS[name]) for name in columns]
+    return Columns(names, pa.table(arrays, names=names))
 
 
 def lists_of(samples: Sequence[Mapping[str, list[Value]]]) -> list[str]:

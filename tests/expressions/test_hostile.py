@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.expressions.catalog import CATALOG
-from tests.expressions.tables import table_of
+from tests.expressions.tables import table_of, window
 from wdsflow.expressions.database import connection, error_of
 from wdsflow.expressions.errors import ExpressionError
 from wdsflow.expressions.evaluator import Evaluator
@@ -176,9 +176,7 @@ def test_a_setting_is_part_of_a_name_and_no_statement(label: str) -> None:
     (call,) = expression.scores
     assert call.settings == (("labels", (label, "b")),)
     assert parse_score(str(call), CATALOG) == call
-    import pyarrow as pa
-
-    decisions = Evaluator(expression).evaluate(pa.table({str(call): [0.25, 0.75]}))
+    decisions = Evaluator(expression).evaluate(window({str(call): [0.25, 0.75]}))
     assert decisions.keep.tolist() == [False, True]
 
 

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.expressions.catalog import CATALOG
+from tests.expressions.tables import window
 from wdsflow.expressions.evaluator import Evaluator
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.parsing import parse
 from wdsflow.expressions.score_call import ScoreCall, column_names
-from wdsflow.expressions.sql import ledger_query
 
 WIDTH, HEIGHT = ScoreCall("width"), ScoreCall("height")
 SAMPLES: dict[str, list[Any]] = {
@@ -43,7 +44,7 @@ def test_it_keeps_what_the_evaluator_keeps(text: str, tmp_path: Path) -> None:
     names = column_names(expression.scores)
     several = [call for call in (WIDTH, HEIGHT) if call in expression.scores]
     columns = {name: pa.array(values) for name, values in SAMPLES.items()}
-    decisions = Evaluator(expression).evaluate(pa.table(columns), lists=several)
+    decisions = Evaluator(expression).evaluate(window(columns), lists=several)
     ledger = {"key": columns["key"], "trouble": pa.nulls(5, pa.string())}
     lists = {}
     for call in expression.scores:

@@ -114,7 +114,7 @@ def test_the_printed_sql_runs_in_any_duckdb_and_keeps_the_same(seed: int) -> Non
     table = table_of(samples, names, lists, clean=True)
     expected = [not {False, None} & {*row} for row in expected_of(expression, samples)]
     with duckdb.connect() as database:
-        database.register("ledger", table)
+        database.register("ledger", table.data)
         condition = printed_sql(expression, list_calls)
         rows = database.execute(f"SELECT coalesce({condition}, false) FROM ledger").fetchall()
         assert [row for (row,) in rows] == expected

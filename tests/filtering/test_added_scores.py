@@ -13,11 +13,13 @@ import pytest
 from tests.filtering.commands import run
 from tests.filtering.shards import digests, entries, write_shards
 from tests.shards.archives import write_tar
+from wdsflow.filtering import run_pass
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.filtering.run_record import Differs
+from wdsflow.filtering.shard import shard_job
 from wdsflow.stages.scores.caption_words import caption_words
 from wdsflow.stages.scores.pixels import blur
 
@@ -180,3 +182,66 @@ def test_the_command_adds_scores_with_the_settings_of_the_ledger(tmp_path: Path,
         run("filter", "in", "-o", "kept", "--ledger", "out", "--where", "entropy > 0 and alnum_ratio > 0").status == 0
     )
     assert run("measure", "in", "-o", "out", "--scores", "width", "--caption", "txt").status == 2
+
+
+def columns(out: Path) -> list[set[str]]:
+    """Return which of three scores the ledger of each shard has."""
+    paths = sorted(out.glob(".wdsflow/ledger/*"))
+    return [{"blur", "width", "height"} & set(pq.read_schema(path).names) for path in paths]
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three shards, of which a run that was ended early has measured one."""
+    monkeypatch.chdir(tmp_path)
+    write_shards(Path("in"), samples=4)
+    run_shard = shard_job.run_shard
+    done = []
+
+    def end_after_one(task: Any, mark: Any) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(task)
+        return run_shard(task, mark)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_pass, "run_shard", end_after_one)
+        assert run("measure", "in", "-o", "out", "--scores", "blur,width", "--jobs", 0).status == 130
+    assert columns(Path("out")) == [{"blur", "width"}]
+    return Path("out")
+
+
+def test_a_score_that_was_taken_out_of_the_command_is_not_computed(interrupted: Path):
+    done = run("measure", "in", "-o", "out", "--scores", "blur", "--jobs", 0)
+    line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing blur\n"
+    assert (done.status, done.err) == (0, line)
+    assert columns(interrupted) == [{"blur", "width"}, {"blur"}, {"blur"}]
+    before = digests(interrupted)
+    again = run("measure", "in", "-o", "out", "--scores", "blur", "--jobs", 0)
+    assert (again.status, again.err) == (0, "")
+    assert "3 of them done before" in again.out
+    assert digests(interrupted) == before
+    assert run("status", "out").status == 0
+    # The score that only one ledger has is computed for the samples of the others.
+    assert run("filter", "in", "-o", "kept", "--ledger", "out", "--where", "width > 200", "--jobs", 0).status == 0
+    assert run("filter", "in", "-o", "direct", "--where", "width > 200", "--jobs", 0).status == 0
+    assert sorted(path.read_bytes() for path in Path("kept").glob("*.tar")) == sorted(
+        path.read_bytes() for path in Path("direct").glob("*.tar")
+    )
+
+
+def test_a_ledger_keeps_a_score_that_was_taken_out_while_another_is_added(interrupted: Path):
+    done = run("measure", "in", "-o", "out", "--scores", "height,blur", "--jobs", 0)
+    line = "wdsflow: out: 1 of 3 shards has width, and keeps it; computing height, blur\n"
+    assert (done.status, done.err) == (0, line)
+    assert columns(interrupted) == [{"blur", "width", "height"}, {"blur", "height"}, {"blur", "height"}]
+    assert run("measure", "in", "-o", "out", "--scores", "blur,height,width", "--jobs", 0).status == 0
+    score(str(interrupted.parent / "in"), interrupted.parent / "whole", "blur", "height", "width")
+    tables = [[pq.read_table(path).to_pylist() for path in sorted(Path(out).glob(".wdsflow/ledger/*"))] for out in ("out", "whole")]  # fmt: skip
+    assert tables[0] == tables[1]
+
+
+def test_a_comparison_needs_the_scores_of_all_ledgers(interrupted: Path):
+    done = run("measure", "in", "-o", "out", "--scores", "duplicate", "--jobs", 0)
+    assert (done.status, done.err) == (0, "wdsflow: out has blur, width: adding duplicate\n")
+    assert columns(interrupted) == [{"blur", "width"}] * 3

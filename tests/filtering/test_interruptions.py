@@ -33,7 +33,7 @@ MODULES = [
     *(
         "wdsflow.images.jpeg",
         "wdsflow.stages.scores.pixels",
-        "wdsflow.stages.scores.equal_records",
+        "wdsflow.stages.scores.near_hashes",
     ),
 ]
 

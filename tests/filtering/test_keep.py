@@ -12,6 +12,8 @@ from tests.filtering.commands import run
 from tests.filtering.shards import digests
 from tests.shards.archives import write_tar
 from wdsflow.filtering.predicates.sample_facts import RankPercent
+from wdsflow.stages.scores.compared_table import CREATE_COMPARED
+from wdsflow.tables import Tables
 
 SHARDS, SAMPLES = 3, 25
 
@@ -177,13 +179,30 @@ def test_equal_ranks_keep_what_datacomps_fraction_keeps(samples):
     assert len(kept(Path("share"))) == len(known) * 3 // 10 < len(expected)
 
 
+def ranks_of(score, rows, folder, memory=256 << 20):
+    """Return (shard, sample, rank) of samples, given as (shard, sample, key, number)."""
+    shards, numbers, keys, values = zip(*rows, strict=True)
+    with Tables(folder, memory=memory) as tables:
+        tables.run(CREATE_COMPARED)
+        nothing = [None] * len(rows)
+        tables.add("compared", shard=shards, sample=numbers, key=keys, number=np.array(values), data=nothing)
+        return list(score.column(tables))
+
+
+def test_zeros_have_one_rank_whatever_their_sign(tmp_path):
+    rows = [(0, number, f"{9 - number}", value) for number, value in enumerate((0.0, -0.0, 1.0, -0.0, -1.0))]
+    ranks = [rank for *_, rank in ranks_of(RankPercent(of="n", ties="equal"), rows, tmp_path)]
+    assert ranks == [20, 20, 0, 20, 80]
+    assert [rank for *_, rank in ranks_of(RankPercent(of="n"), rows, tmp_path)] == [80, 60, 20, 40, 100]
+
+
 @pytest.mark.parametrize("different", [1, 3, 70, 10**6])
 def test_equal_ranks_count_the_samples_that_are_better(tmp_path, different):
     draw = random.Random(different)
     values = [draw.randrange(different) / 7 for _ in range(200)]
     score = RankPercent(of="n", ties="equal")
-    records = [(0, place, score.record(value, f"{place}")) for place, value in enumerate(values)]
-    ranks = {place: rank for _, place, rank in score.resolve(records, tmp_path)}
+    rows = [(0, place, f"{place}", value) for place, value in enumerate(values)]
+    ranks = {place: rank for _, place, rank in ranks_of(score, rows, tmp_path)}
     assert ranks == {place: sum(other > value for other in values) / 2 for place, value in enumerate(values)}
     chosen = sorted(values[place] for place, rank in ranks.items() if rank <= 30)
     assert chosen == sorted(by_datacomp(np.array(values), 0.3).tolist())
@@ -194,10 +213,10 @@ def test_ranks_need_no_more_memory_than_they_are_given(tmp_path):
     draw = random.Random(3)
     score = RankPercent(of="n")
     values = {(shard, sample): (draw.choice([-1.5, 0.0, 2.25, draw.random()]), f"k{draw.randrange(900)}") for shard in (1, 0, 9) for sample in range(9_000)}  # fmt: skip
-    records = [(*place, score.record(value, key)) for place, (value, key) in values.items()]
-    draw.shuffle(records)
+    rows = [(*place, key, value) for place, (value, key) in values.items()]
+    draw.shuffle(rows)
     order = sorted(values, key=lambda place: (-values[place][0], values[place][1], place))
-    found = {(shard, sample): value for shard, sample, value in score.resolve(records, tmp_path, memory=1 << 16)}
+    found = {(shard, sample): rank for shard, sample, rank in ranks_of(score, rows, tmp_path, memory=1 << 16)}
     assert [*found] == sorted(values)
     assert found == {place: 100 * number / len(order) for number, place in enumerate(order, 1)}
     assert not [*tmp_path.iterdir()]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from wdsflow.readers.base import KEY, URL, Reader
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
-from wdsflow.scan.evidence import OK, Part, ShardEvidence
+from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
@@ -139,10 +139,21 @@ def _refused_fields(shards: Sequence[ShardEvidence], reader: Reader) -> list[str
     """
     names: dict[str, None] = {}
     for shape in shapes_of(shards):
-        whole = {Part(CAPTION, OK), Part(IMAGE_FIELDS[0], OK), *shape}
-        for parts in (shape, tuple(sorted(whole))):
+        for parts in (shape, _completed(shape)):
             left = parts
             while bad := next((fate.detail for fate in reader.fates(left) if fate.reason in _REFUSED), ""):
                 names[bad.lower()] = None
                 left = tuple(part for part in left if part.suffix != bad)
     return sorted(names)
+
+
+def _completed(shape: Shape) -> Shape:
+    """Return a shape with an image and a caption, if it has none."""
+    names = {part.suffix for part in shape}
+    added: list[Part] = []
+    if CAPTION not in names:
+        added.append(Part(CAPTION, OK))
+    # Next to a second image, the sample's own one would count as a further field.
+    if names.isdisjoint(IMAGE_FIELDS):
+        added.append(Part(IMAGE_FIELDS[0], OK))
+    return tuple(sorted((*shape, *added)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from wdsflow.repair.repair_plan import RepairPlan
 
-from ..verdicts.verdict import Verdict
+from ..verdicts.verdict import Verdict, judge
 from .plan_steps import SUGGESTIONS, guess_encoding, without_one_step
 from .repair_forecast import RepairForecast
 
@@ -80,7 +80,12 @@ def _fails_on_all_shards(forecast: RepairForecast, plan: RepairPlan) -> bool:
     """
     if plan.encoding and guess_encoding(forecast, plan).encoding != plan.encoding:
         return True
-    return is_worse(forecast.verdicts(plan), forecast.verdicts(RepairPlan()))
+    after = forecast.verdicts(plan)
+    if is_worse(after, [judge(forecast.evidence, reader) for reader in forecast.readers]):
+        return True
+    # What a repair without steps brings may take another pass over shards: only an exception ends more than a sample.
+    ends = any(verdict.outcome == "crashes" for verdict in after)
+    return ends and is_worse(after, forecast.verdicts(RepairPlan()))
 
 
 def _best_plan(forecast: RepairForecast) -> RepairPlan:

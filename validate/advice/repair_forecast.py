@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
+from typing import NamedTuple
 
 from wdsflow.readers.base import Reader
 from wdsflow.readers.energon import meetings
-from wdsflow.repair.borders import UNMOVED, borders
+from wdsflow.repair.borders import UNMOVED, Borders, borders
 from wdsflow.repair.field_contents import is_refused
-from wdsflow.repair.pairing import TEXTS_BUT_JSON
+from wdsflow.repair.pairing import CAPTIONS_ALONE
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
 from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Part, ScanOptions, Shape, ShardEvidence
@@ -41,6 +42,14 @@ _MOST_SHAPES = 50
 # Bytes of shards that are all used to compare plans, and of more shards, how many of a kind.
 _SMALL_SET = 64 << 20
 _OF_A_KIND = 2
+
+
+class PreviewKey(NamedTuple):
+    """All that the evidence of a shard as a plan would write it depends on."""
+
+    url: Shard
+    moved: Borders
+    plan: RepairPlan
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,8 @@ class RepairForecast:
         readers: whose verdicts are wanted.
         options: of the scan.
         scan: scans shards; called only if previews are needed.
+        is_draft: see ``draft``.
+        previews: of the shards, which another forecast with these options has read; changed.
     """
 
     def __init__(
@@ -79,6 +90,7 @@ class RepairForecast:
         scan: Scan,
         *,
         is_draft: bool = False,
+        previews: dict[PreviewKey, ShardEvidence] | None = None,
     ) -> None:
         self.evidence = evidence
         self._is_draft = is_draft
@@ -97,7 +109,7 @@ class RepairForecast:
         self._restructured = {
             index for index, shard in enumerate(self._shards) if index in self._moved or not keeps_structure(shard)
         }
-        self._previews: dict[tuple[int, RepairPlan], ShardEvidence] = {}
+        self._previews = {} if previews is None else previews
         self._repaired: dict[RepairPlan, RepairedSet] = {}
         self._verdicts: dict[RepairPlan, tuple[Verdict, ...]] = {}
 
@@ -111,11 +123,13 @@ class RepairForecast:
         if options == self._options and len(shards) == len(self.evidence.shards):
             return self
         evidence = replace(self.evidence, shards=shards)
-        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True)
+        # What both read in the same way is read once.
+        previews = self._previews if options == self._options else None
+        return RepairForecast(evidence, self.readers, options, self._scan, is_draft=True, previews=previews)
 
     def alone(self, reader: Reader) -> "RepairForecast":
         """Return a forecast of the same shards for one of the readers."""
-        return RepairForecast(self.evidence, [reader], self._options, self._scan)
+        return RepairForecast(self.evidence, [reader], self._options, self._scan, previews=self._previews)
 
     def repaired(self, plan: RepairPlan) -> RepairedSet:
         """Return the shards that a repair by this plan would write."""
@@ -155,7 +169,7 @@ class RepairForecast:
         shards: list[ShardEvidence] = []
         is_known = True
         for index, shard in enumerate(self._shards):
-            repaired = self._previews.get((index, plan))
+            repaired = self._previews.get(self._preview_key(index, plan))
             if repaired is None:
                 is_known = is_known and index not in previewed
                 repaired = _edited(shard, edits)
@@ -167,15 +181,18 @@ class RepairForecast:
         return RepairedSet(shards, is_known)
 
     def _preview(self, indexes: Iterable[int], plan: RepairPlan) -> None:
+        missing = [index for index in indexes if self._preview_key(index, plan) not in self._previews]
         # A pipe can be read once, and was.
-        new = [
-            index for index in indexes if (index, plan) not in self._previews and not self._shards[index].url.is_pipe
-        ]
+        new = [index for index in missing if not self._shards[index].url.is_pipe]
         if not new:
             return
         scans = [partial(scan_preview, moved=self._moved.get(index, UNMOVED), plan=plan) for index in new]
         scanned = self._scan([self._shards[index].url for index in new], self._options, how=scans)
-        self._previews.update(((index, plan), shard) for index, shard in zip(new, scanned, strict=True))
+        for index, shard in zip(new, scanned, strict=True):
+            self._previews[self._preview_key(index, plan)] = shard
+
+    def _preview_key(self, index: int, plan: RepairPlan) -> PreviewKey:
+        return PreviewKey(self._shards[index].url, self._moved.get(index, UNMOVED), plan)
 
     def _needs_preview(self, index: int, plan: RepairPlan) -> bool:
         if index in self._restructured or index in self._compared:
@@ -268,8 +285,8 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
     has_image = has_text = False
     for shape in shapes:
         image, text = _has(shape, IMAGES), _has(shape, CAPTIONS)
-        # json next to an image may be no caption.
-        has_image = has_image or (image and not _has(shape, TEXTS_BUT_JSON))
+        # json or a label next to an image may be no caption.
+        has_image = has_image or (image and not _has(shape, CAPTIONS_ALONE))
         has_text = has_text or (text and not image)
     return has_image and has_text
 

@@ -14,7 +14,7 @@ from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, place, short, size
 
 from ..report.as_json import picked
-from ..report.report_text import Writer
+from ..report.writer import Writer
 from .shown_sample import Listed
 
 if TYPE_CHECKING:

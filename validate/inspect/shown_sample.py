@@ -28,7 +28,7 @@ from wdsflow.text.install import install_extras
 from wdsflow.text.shell import escape
 from wdsflow.text.words import short, size
 
-from ..report.report_text import Writer
+from ..report.writer import Writer
 
 if TYPE_CHECKING:
     from PIL.Image import Image

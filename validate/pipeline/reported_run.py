@@ -21,11 +21,11 @@ from .new_stages import new_stage
 from .process_position import DATASET, ProcessPosition, Role, position_path
 from .process_report import Fault, Limit, ProcessReport, write_report
 from .process_stacks import write_stacks_at_signal
+from .raised_errors import cause_of, key_in_frames
 from .reported_stage import BLANK, COMBINED, SILENT, LostSamples, ReportedStage
 from .run_request import RunRequest
 from .sample_counts import SampleCounts
 from .sample_lists import SampleLists
-from .user_process import cause_of, key_in_frames
 
 # Seconds between two reports.
 _PAUSE = 0.1

@@ -12,7 +12,7 @@ from ..verdicts.verdict import Outcome
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import fixes, group, shards_of
 from .report import Report
-from .report_text import summary_and_reasons
+from .verdict_text import summary_and_reasons
 
 _COMMANDS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "notice"}
 # All others are errors.

@@ -23,7 +23,9 @@ from ..forecast.forecast import Forecast, sentences
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import SEVERITIES, FindingGroup, fixes, group, steps
-from .report_text import closing_line, consequence, ignored_lines, notes, summary_and_reasons
+from .finding_text import ignored_lines
+from .report_text import closing_line, notes
+from .verdict_text import consequence, summary_and_reasons
 
 if TYPE_CHECKING:
     from .report import Report

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .expression import Expression, Term
 from .score_call import ScoreCall
 from .session import TABLE, Session
-from .sql import SQL_TYPES, SqlWriter, quoted_name
+from .sql import SqlWriter, cleaned, quoted_name
 from .steps import terms_by_cost
 from .tree import Operation
 
@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class ArrowTable(Protocol):
-    """A table with the Arrow stream interface, of pyarrow, arro3, polars or others. A column is named like its score.
+@dataclass(frozen=True)
+class Columns:
+    """The values of a window of samples.
 
-    A value that is missing is NULL or, of numbers, NaN.
+    Attributes:
+        names: the scores, one for each column.
+        data: what DuckDB reads as a table with these columns in this order: NumPy arrays by names that differ in more
+            than upper and lower case, or a table with the Arrow stream interface. A value that is missing is NULL or,
+            of numbers, NaN.
     """
 
-    @property
-    def schema(self) -> Any:
-        """Has ``names``, the names of the columns in order."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Return the capsule of a stream."""
+    names: Sequence[str]
+    data: object
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Evaluator:
 
     def evaluate(
         self,
-        table: ArrowTable,
+        table: Columns,
         computed: Collection[ScoreCall] | None = None,
         lists: Collection[ScoreCall] = (),
         lacks: Collection[ScoreCall] = (),
@@ -93,13 +94,13 @@ class Evaluator:
         """
         if computed is None:
             computed = self.expression.scores
-        layout = _Layout(tuple(table.schema.names), frozenset(computed), frozenset(lists), tuple(lacks))
+        layout = _Layout(tuple(table.names), frozenset(computed), frozenset(lists), tuple(lacks))
         if self._session is None or self._session.process != os.getpid():
             self._session = Session()
         session = self._session
         if layout not in session.statements:
             session.statements[layout] = self._statement(layout, session)
-        return _decisions(session.run(session.statements[layout], table), len(self.terms), layout.lacks)
+        return _decisions(session.run(session.statements[layout], table.data), len(self.terms), layout.lacks)
 
     def _statement(self, layout: "_Layout", session: "Session") -> str:
         """Return the query for tables of a layout: a column for each term, then one for each score of ``lacks``."""
@@ -115,7 +116,7 @@ class Evaluator:
 
 
 def smallest_numbers(
-    expression: Expression, table: ArrowTable, lists: Collection[ScoreCall] = (), *, largest: bool = False
+    expression: Expression, table: Columns, lists: Collection[ScoreCall] = (), *, largest: bool = False
 ) -> "tuple[NDArray[np.float64], NDArray[np.bool_]]":
     """Return the number that an expression is for each row, and where it is missing.
 
@@ -123,11 +124,11 @@ def smallest_numbers(
     """
     (term,) = expression.terms
     session = Session()
-    positions = {name: f"c{number}" for number, name in enumerate(table.schema.names)}
+    positions = {name: f"c{number}" for number, name in enumerate(table.names)}
     columns = {call: positions[str(call)] for call in expression.scores}
     writer = SqlWriter(session, columns.__getitem__, lists)
     number = writer.term(Operation("max" if largest else "min", (term.node,), "number"))
-    found = session.run(f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}", table)
+    found = session.run(f"SELECT {number} AS number FROM {_source(expression, columns, positions, lists)}", table.data)
     values = found["number"]
     return np.ma.getdata(values).astype(np.float64), np.ma.getmaskarray(values)
 
@@ -140,11 +141,11 @@ def _source(
 ) -> str:
     """Return the SQL of a table whose columns hold what expressions need."""
     # A table needs a column, and an expression may use none.
-    cleaned = ["NULL"]
+    values = ["NULL"]
     for call, column in columns.items():
-        cleaned.append(f"{_cleaned(column, expression.kinds[call], call in lists)} AS {column}")
+        values.append(f"{cleaned(column, expression.kinds[call], call in lists)} AS {column}")
     table = f"{quoted_name(TABLE)} AS samples({', '.join(positions.values())})"
-    return f"(SELECT {', '.join(cleaned)} FROM {table})"
+    return f"(SELECT {', '.join(values)} FROM {table})"
 
 
 class _Layout(NamedTuple):
@@ -154,17 +155,6 @@ class _Layout(NamedTuple):
     computed: frozenset[ScoreCall]
     lists: frozenset[ScoreCall]
     lacks: tuple[ScoreCall, ...]
-
-
-def _cleaned(column: str, kind: str, is_list: bool) -> str:
-    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
-    if not is_list:
-        value = f"{column}::{SQL_TYPES[kind]}"
-        return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
-    values = f"{column}::{SQL_TYPES[kind]}[]"
-    if kind == "number":
-        values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
-    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
 
 
 def _decisions(columns: "Mapping[str, NDArray[Any]]", terms: int, scores: Sequence[ScoreCall]) -> Decisions:

@@ -9,10 +9,10 @@ Three rules keep it so:
 * Over the images or captions of a sample, a NULL among them is not left out, as DuckDB's list functions do.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from itertools import count
 
-from .constants import Constants, Literals, Parameters, literal
+from .constants import Constants, Literals, Parameters
 from .expression import Expression
 from .functions import FUNCTIONS
 from .score_call import Constant, ScoreCall
@@ -43,6 +43,17 @@ def quoted_name(name: str) -> str:
     return f'"{quoted}"'
 
 
+def cleaned(column: str, kind: str, is_list: bool) -> str:
+    """Return the SQL of a column as expressions need it: finite numbers or NULL, and no empty list."""
+    if not is_list:
+        value = f"{column}::{SQL_TYPES[kind]}"
+        return f"CASE WHEN isfinite({value}) THEN {value} END" if kind == "number" else value
+    values = f"{column}::{SQL_TYPES[kind]}[]"
+    if kind == "number":
+        values = f"[CASE WHEN isfinite(item) THEN item END FOR item IN {values}]"
+    return f"CASE WHEN len({column}) > 0 THEN {values} ELSE [NULL::{SQL_TYPES[kind]}] END"
+
+
 def column_by_name(call: ScoreCall) -> str:
     """Return the SQL of the column that is called like its score."""
     return quoted_name(str(call))
@@ -54,7 +65,7 @@ def sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> tuple[str,
     ``lists``: the scores whose column is a list, with a value for each image or caption of a sample; see ``printed_sql``.
     """
     parameters = Parameters()
-    text = _all_terms(SqlWriter(parameters, lists=lists), expression)
+    text = all_terms(SqlWriter(parameters, lists=lists), expression)
     return text, parameters.values
 
 
@@ -64,52 +75,11 @@ def printed_sql(expression: Expression, lists: Collection[ScoreCall] = ()) -> st
     It runs in anybody's DuckDB. A row for which it is neither true nor false has missing values. A column that is a list
     must have at least one item in each row: NULL, if nothing is known.
     """
-    return _all_terms(SqlWriter(Literals(), lists=lists), expression)
+    return all_terms(SqlWriter(Literals(), lists=lists), expression)
 
 
-def ledger_query(
-    expression: Expression,
-    files: str,
-    names: Mapping[ScoreCall, str],
-    several: Collection[ScoreCall] = (),
-    *,
-    unknown_keeps: bool = False,
-) -> str:
-    """Return the query for the keys of the samples that an expression keeps, for anybody's DuckDB.
-
-    Args:
-        expression: a condition.
-        files: Parquet files, such as ``scored/.wdsflow/ledger/*.parquet``.
-        names: the name of each score's column.
-        several: the scores with several values in some sample. These are in the column ``several``, as JSON: an object
-            with the values by the name of the score. Its own column is then NULL.
-        unknown_keeps: whether samples are kept for which the condition is unknown.
-    """
-
-    def column(call: ScoreCall) -> str:
-        return quoted_name(names[call])
-
-    condition = _all_terms(SqlWriter(Literals(), column, several), expression)
-    if unknown_keeps:
-        condition = f"coalesce({condition}, true)"
-    source = literal(files)
-    items = [
-        f"coalesce({_items(call, expression.kinds[call])}, [{column(call)}]) AS {column(call)}" for call in several
-    ]
-    if items:
-        source = f"(SELECT * REPLACE ({', '.join(items)}) FROM {source})"
-    # A sample that cannot be read, or that a stage dropped, has no scores.
-    return f"SELECT key FROM {source} WHERE trouble IS NULL AND ({condition})"
-
-
-def _items(call: ScoreCall, kind: str) -> str:
-    """Return the SQL of the values of a score in the column ``several``."""
-    # The pointer of a name in JSON.
-    pointer = "/" + str(call).replace("~", "~0").replace("/", "~1")
-    return f"json_extract(several, {literal(pointer)})::{SQL_TYPES[kind]}[]"
-
-
-def _all_terms(writer: "SqlWriter", expression: Expression) -> str:
+def all_terms(writer: "SqlWriter", expression: Expression) -> str:
+    """Return the condition of all terms of an expression."""
     terms = [writer.term(term.node) for term in expression.terms]
     return terms[0] if len(terms) == 1 else " AND ".join(f"({term})" for term in terms)
 

@@ -121,14 +121,10 @@ def _print(node: Node) -> tuple[str, int]:
         case Compare(signs, (first, *others)):
             links = [f" {sign} {printed(item, _ADD)}" for sign, item in zip(signs, others, strict=True)]
             return printed(first, _ADD) + "".join(links), _COMPARE
-        case Membership((item,), options):
-            return f"{printed(item, _ADD)} in {spelled(options)}", _COMPARE
-        case Operation("not", (Membership((item,), options),)):
-            return f"{printed(item, _ADD)} not in {spelled(options)}", _COMPARE
-        case Operation("is None", (item,)):
-            return f"{printed(item, _ADD)} is None", _COMPARE
-        case Operation("not", (Operation("is None", (item,)),)):
-            return f"{printed(item, _ADD)} is not None", _COMPARE
+        case Membership() | Operation("contains" | "is None"):
+            return _relation(node, negated=False), _COMPARE
+        case Operation("not", (Membership() | Operation("contains" | "is None") as relation,)):
+            return _relation(relation, negated=True), _COMPARE
         case Operation("not", (item,)):
             return f"not {printed(item, _NOT)}", _NOT
         case Operation("neg", (item,)):
@@ -143,4 +139,17 @@ def _print(node: Node) -> tuple[str, int]:
             return f"{printed(left, tightness)} {sign} {printed(right, tightness + 1)}", tightness
         case Operation(name, items):
             return f"{name}({', '.join(map(printed, items))})", _ATOM
+    raise AssertionError(node)
+
+
+def _relation(node: Node, *, negated: bool) -> str:
+    """Return the text of a test that Python negates by a word in its middle."""
+    is_in = "not in" if negated else "in"
+    match node:
+        case Membership((item,), options):
+            return f"{printed(item, _ADD)} {is_in} {spelled(options)}"
+        case Operation("contains", (whole, part)):
+            return f"{printed(part, _ADD)} {is_in} {printed(whole, _ADD)}"
+        case Operation("is None", (item,)):
+            return f"{printed(item, _ADD)} is {'not ' if negated else ''}None"
     raise AssertionError(node)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.expression import Expression, Term
+from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.expressions.sql import ledger_query
 from wdsflow.filtering.deciding.decider import Decider
 from wdsflow.filtering.deciding.row_values import results
 from wdsflow.filtering.ledger.ledger import column_of

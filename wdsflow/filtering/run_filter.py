@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wdsflow.filtering.deciding.compare_samples import resolve
+from wdsflow.filtering.deciding.compare_samples import compare_samples
 from wdsflow.filtering.deciding.ledger_subset import as_scored, is_complete, lacking_columns
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse, reuse_of
@@ -22,11 +22,11 @@ from wdsflow.shards.urls import expand_existing
 from wdsflow.stages.scores.model.clip import ClipScore
 from wdsflow.text.secrets import redact
 
+from .added_scores import with_ledgers
 from .json_place import check_places, with_captions
 from .run_folder import Layout, ShardRecord
 from .run_options import LocalOnly, RunOptions, say_all
 from .run_pass import Pass, joined
-from .run_record import RunRecord
 from .run_report import RunReport
 
 Urls = str | Iterable[str]
@@ -181,7 +181,7 @@ def _scored_first(
     earlier = {} if options.restart else recorded_recipe(layout.run_file)
     adding = ""
     if kind == "measure" and not options.restart:
-        recipe, adding = _with_earlier(recipe, layout)
+        recipe, adding = with_ledgers(recipe, layout, is_alone=options.count == 1)
     recipe, line_on_precision = with_precision(recipe, options)
     recipe, line_on_captions = with_captions(found, recipe, allow_pipe=options.allow_pipe, earlier=earlier)
     say_all(options, filter(None, (adding, line_on_precision, line_on_captions)))
@@ -222,14 +222,6 @@ def _take_first(one: Pass, first: Pass, report: RunReport) -> bool:
     one.scored, one.computes = first.layout, False
     _take_sources(one, first.layout)
     return True
-
-
-def _with_earlier(recipe: Recipe, layout: Layout) -> tuple[Recipe, str]:
-    """Return the recipe with the scores that the folder's ledgers have, and a line on the added scores."""
-    earlier = RunRecord(layout, "measure").begun_scores()
-    more = [score for score in recipe.scores if score not in earlier]
-    line = f"{layout.folder} has {', '.join(earlier)}: adding {', '.join(more)}" if earlier and more else ""
-    return replace(recipe, scores=(*earlier, *more)), line
 
 
 def with_precision(recipe: Recipe, options: RunOptions) -> tuple[Recipe, str]:
@@ -286,7 +278,7 @@ def _take_sources(one: Pass, scored: Layout) -> None:
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:
         shards = list(enumerate(one.names))
-        resolve(program_of(one.recipe), shards, scored, one.layout)
+        compare_samples(program_of(one.recipe), shards, scored, one.layout)
 
 
 def _refuse_slices(options: RunOptions, *, compares: bool) -> None:

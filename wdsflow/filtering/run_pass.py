@@ -11,7 +11,7 @@ from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
-from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
@@ -27,7 +27,6 @@ from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.processes import ModelProcesses, costs_here, models_at
 from wdsflow.records.unfinished import unfinished_run
-from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
@@ -37,7 +36,7 @@ from wdsflow.stages.scores.model.model_score import Model
 from .run_folder import Layout, ShardFailure, ShardRecord, aside_of
 from .run_options import OutputError, RunOptions, say_all
 from .run_progress import RunWatch, watching
-from .run_record import RunRecord
+from .run_record import RunRecord, scores_of
 from .run_report import RunReport
 from .score_costs import models_by_digest
 
@@ -104,7 +103,8 @@ def engine_for(
     image = parse_size(recipe.image_memory)
     if cluster is None:
         own = BASE + 2 * (window - WINDOW)
-        workers = share_memory(options.memory, options.jobs, len(urls), image, usual_processes(urls), own)
+        usual = usual_processes(remote=any(url.path is None for url in urls[:1]))
+        workers = share_memory(options.memory, options.jobs, len(urls), image, usual, own)
         if not workers:
             return OwnProcess(run_shard)
         here = options.jobs is None and program_of(recipe).is_safe(scores=scores)
@@ -335,30 +335,55 @@ class Pass:
                 add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
 
     def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
-        about = json.loads(canonical({name: self.asked[name] for name in ("wdsflow", "recipe", "view")}))
-        if self.embedded is not None:
-            about["embedded"] = self.embedded.digest
-        about["identities"], identity = json.loads(canonical(self.asked["scores"])), self.identity
-        return [
-            ShardTask(
-                *shard,
-                self.recipe,
-                self.layout,
-                identity=identity,
-                about=about,
-                tars=self.tars,
-                write=not self.options.dry_run,
-                budget=budget,
-                allow_pipe=self.options.allow_pipe,
-                scored=self.scored,
-                known=self._known.get(shard[2]),
-                known_for_all=self._for_all or self._known.get(shard[2]) != self.given,
-                embedded=self.embedded,
-                compares=self.compares,
-                models=models,
+        tasks = []
+        for number, url, name in todo:
+            recipe = self._recipe_of(name)
+            known = self._known.get(name)
+            tasks.append(
+                ShardTask(
+                    number,
+                    url,
+                    name,
+                    recipe,
+                    self.layout,
+                    identity=self.identity,
+                    about=self._metadata(recipe),
+                    tars=self.tars,
+                    write=not self.options.dry_run,
+                    budget=budget,
+                    allow_pipe=self.options.allow_pipe,
+                    scored=self.scored,
+                    known=known,
+                    known_for_all=self._for_all or known != self.given,
+                    embedded=self.embedded,
+                    compares=self.compares,
+                    models=models,
+                )
             )
-            for shard in todo
-        ]
+        return tasks
+
+    def _recipe_of(self, name: str) -> Recipe:
+        """Return the recipe of a shard: its ledger keeps the scores that it has, also those that are not requested now."""
+        if self._known.get(name) != self.layout:
+            return self.recipe
+        stored = scores_of(read_about(self.layout.ledger(name)))
+        if set(stored) <= set(self.recipe.scores):
+            return self.recipe
+        return replace(self.recipe, scores=tuple(dict.fromkeys([*stored, *self.recipe.scores])))
+
+    def _metadata(self, recipe: Recipe) -> dict[str, object]:
+        """Return the metadata of ledgers: how their scores are computed."""
+        identities = program_of(recipe).identities()
+        found: dict[str, object] = {
+            "wdsflow": self.asked["wdsflow"],
+            "recipe": recorded(recipe),
+            "view": identities["view"],
+            "identities": identities["scores"],
+        }
+        metadata: dict[str, object] = json.loads(canonical(found))
+        if self.embedded is not None:
+            metadata["embedded"] = self.embedded.digest
+        return metadata
 
 
 def _taken(task: ShardTask, answer: object, report: RunReport, guard: BrokenRunGuard) -> ShardRecord | ShardFailure:

@@ -54,12 +54,10 @@ def grows(before: Mapping[str, object], asked: Mapping[str, object]) -> bool:
     return not differ(*mine) and _agree(before.get("scores"), asked.get("scores"))
 
 
-def has_fewer(about: Mapping[str, object], asked: Mapping[str, object]) -> bool:
-    """Return whether a ledger, by its metadata, has some of the scores of a run of ``measure``, and nothing else differs."""
-    old, new = (set(scores_of(run)) for run in (about, asked))
+def can_grow(about: Mapping[str, object], asked: Mapping[str, object]) -> bool:
+    """Return whether a ledger, by its metadata, is that of a run of ``measure`` but for its scores."""
     return (
-        old < new
-        and canonical(_without_scores(about)) == canonical(_without_scores(asked))
+        canonical(_without_scores(about)) == canonical(_without_scores(asked))
         and canonical(about.get("view")) == canonical(asked.get("view"))
         and _agree(about.get("identities"), asked.get("scores"))
     )
@@ -160,8 +158,13 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
         self.layout, self.identity = layout, ""
 
-    def left(self, shards: Sequence[tuple[int, Shard, str]], asked: Mapping[str, object]) -> LeftOver:
-        """Return which of the shards (number, url, name) are done. ``asked``: the request."""
+    def left(
+        self, shards: Sequence[tuple[int, Shard, str]], asked: Mapping[str, object], *, compares: bool = False
+    ) -> LeftOver:
+        """Return which of the shards (number, url, name) are done.
+
+        ``asked``: the request. ``compares``: its scores compare samples, so that a ledger depends on all others.
+        """
         self.read()
         found = LeftOver({}, [], [])
         for number, url, name in shards:
@@ -172,30 +175,22 @@ class RunRecord(OutputRecord[ShardRecord]):
             done, reason = self.known(name, partial(origin, self.identity))
             if line.recipe != self.identity and asked.get("kind") == "measure":
                 there, other = self.known(name, partial(origin, line.recipe))
-                if there is not None and has_fewer(read_about(self.layout.ledger(name)), asked):
-                    found.fewer.append(name)
-                    continue
+                about = read_about(self.layout.ledger(name)) if there is not None else {}
+                if there is not None and can_grow(about, asked):
+                    required, stored = set(scores_of(asked)), set(scores_of(about))
+                    if required < stored and not compares:
+                        # It stays as it is, with more scores than are requested now.
+                        done = replace(there, recipe=self.identity)
+                        self.add(done)
+                    elif required != stored:
+                        found.fewer.append(name)
+                        continue
                 reason = other or reason
             if done is not None:
                 found.done[name] = done
             else:
                 found.changed.append(f"{url}: {reason}")
         return found
-
-    def begun_scores(self) -> tuple[str, ...]:
-        """Return the scores that ledgers of a run of ``measure`` have, in its order. Raises LedgerError."""
-        self.read()
-        if self.options is None or self.options.get("kind") != "measure":
-            return ()
-        scored = RunRecord(self.layout.scored, "measure")
-        scored.read()
-        found = set[str]()
-        for each in (self, scored):
-            one_of_each = {line.recipe: line.name for line in each.lines.values()}
-            for name in one_of_each.values():
-                if each.layout.ledger(name).is_file():
-                    found.update(scores_of(read_about(each.layout.ledger(name))))
-        return tuple(score for score in scores_of(self.options) if score in found)
 
     @property
     def costs_path(self) -> Path:

@@ -37,10 +37,23 @@ def writing(path: Path, *, hidden: bool = False) -> Iterator[int]:
     After an error of the block there is no file, or the earlier one. ``hidden``: the temporary name begins with a dot.
     Raises OSError, which names ``path``.
     """
+    with _replacing(path, hidden=hidden) as (_, file):
+        yield file
+
+
+@contextmanager
+def writing_by_name(path: Path) -> Iterator[Path]:
+    """Yield the temporary name of a file, for a library that opens files itself; otherwise like ``writing``."""
+    with _replacing(path, hidden=False) as (name, _):
+        yield name
+
+
+@contextmanager
+def _replacing(path: Path, *, hidden: bool) -> Iterator[tuple[Path, int]]:
     name, file = create(path.with_name(f".{path.name}") if hidden else path)
     try:
         with naming(path):
-            yield file
+            yield name, file
             os.fsync(file)
             os.replace(name, path)
     finally:

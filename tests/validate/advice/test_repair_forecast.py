@@ -41,6 +41,8 @@ def forecast(folder: Path, shards: list[Members | bytes], level: Level = "full")
         (samples(4, jfif=PICTURE, txt=b"a dog"), "--rename jfif=jpg"),
         (samples(4, jpg=PICTURE, json=words({"caption": "a dog in the snow"})), "--caption json:caption"),
         (gzip.compress(tar(pairs(4))), "--structure-only"),
+        # Images that do not decode are no fields to rename.
+        ([*pairs(4), *samples(2, start=9, png=b"not an image", txt=b"a dog")], "--structure-only"),
     ],
 )
 def test_no_shard_is_read_again_if_its_evidence_tells_the_outcome(tmp_path: Path, members, options: str):
@@ -66,6 +68,15 @@ def test_of_many_shards_of_a_kind_two_decide_and_all_are_counted(tmp_path: Path,
     assert (chosen.plan.expected_samples, chosen.after[0].usable) == (21, 21)
     assert {read.count(f"{number}.tar") for number in range(2, 6)} == {1}
     assert chosen.plan.guessed_from == 18
+
+
+def test_where_images_are_not_decoded_each_shard_in_doubt_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """This is how shards on a server are read."""
+    monkeypatch.setattr(repair_forecast, "_SMALL_SET", 0)
+    shards = [sorted(pairs(4, start=10 * n), key=lambda member: member[0][-3:]) for n in range(5)]
+    repairs, read = forecast(tmp_path, shards, "headers")
+    assert choose_repair(repairs).after[0].usable == 20
+    assert sorted(read) == [f"{number}.tar" for number in range(5)]
 
 
 def test_an_encoding_is_guessed_only_if_the_captions_of_all_shards_make_sense_in_it(

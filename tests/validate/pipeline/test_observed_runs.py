@@ -16,6 +16,9 @@ from wdsflow.validate.pipeline.process_stacks import own_line_in
 from wdsflow.validate.verdicts.pipeline_run import Ending
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
+# Each starts a process that imports PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 SOON = RunLimits(seconds=3.0, patience=3.0)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wdsflow.table_files.errors import NoColumn, NoTable
 
 
-def _about_apart(_: Exception, typed: Typed) -> list[str]:
+def _about_interleaved(_: Exception, typed: Typed) -> list[str]:
     """Return the commands that bring the members of samples together, for a reshard."""
     repaired = free(Path("repaired"))
     return [
@@ -389,7 +389,7 @@ _HINTS: dict[str, Callable[[Any, Typed], Iterable[str]]] = {
         f"to list only those given: {typed.again(restart=True)}",
     ],
     "UnpairedSubset": _about_unpaired,
-    "MembersApart": _about_apart,
+    "InterleavedMembers": _about_interleaved,
     "NoMatch": _no_match,
     "AmbiguousJoin": lambda _, typed: [f"{why}: {typed.again(ambiguous=how)}" for how, why in _RESOLUTIONS.items()],
     "ContradictedJoin": _about_contradiction,

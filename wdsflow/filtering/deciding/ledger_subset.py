@@ -36,7 +36,8 @@ from wdsflow.shards.urls import expand
 from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote, quote_path
 
-from .compare_samples import add_resolved, resolve
+from .compare_samples import compare_samples
+from .compared_values import add_compared
 from .program import Program, program_of
 
 _OF_SCORES = ("image", "caption", "image_memory", "precision")
@@ -108,7 +109,7 @@ class ShardLedger:
         program = program_of(self.recipe)
         samples = read_scored(self.scored, self.name, record, calls=calls)
         if self.resolved is not None:
-            add_resolved(program, samples, self.resolved, self.name)
+            add_compared(program, samples, self.resolved, self.name)
         decide(program, samples)
         return samples.rows
 
@@ -196,7 +197,7 @@ class LedgerSubset:
         for each in (layout.spool, layout.inside / "resolved"):
             each.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]
-        resolve(program_of(self.recipe), names, self._scored, layout)
+        compare_samples(program_of(self.recipe), names, self._scored, layout)
         return layout
 
     def samples(self, urls: Sequence[Shard]) -> int:
@@ -265,7 +266,15 @@ def _lacking(program: Program, there: Collection[ScoreCall]) -> list[ScoreCall]:
 def _calls_there(scored: Layout, names: Iterable[str]) -> dict[ScoreCall, str] | None:
     """Return the scores of the first ledger, None if there is none."""
     path = next((path for name in names if (path := scored.ledger(name)).is_file()), None)
-    return calls_of(read_about(path)) if path is not None else None
+    if path is None:
+        return None
+    calls = calls_of(read_about(path))
+    run = recorded_run(scored.run_file)
+    computed = run.get("scores")
+    if run.get("kind") != "measure" or not isinstance(computed, dict):
+        return calls
+    # This ledger may have more scores than the others, of an earlier run that did not finish.
+    return {call: kind for call, kind in calls.items() if str(call) in computed}
 
 
 def as_scored(recipe: Recipe, scored: Layout) -> Recipe:

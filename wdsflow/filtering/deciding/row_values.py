@@ -1,18 +1,17 @@
 """What an expression says of samples, by their values: the columns of a window become a table for DuckDB."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wdsflow.expressions.evaluator import Decisions, Evaluator, smallest_numbers
+from wdsflow.expressions.evaluator import Columns, Decisions, Evaluator, smallest_numbers
 from wdsflow.expressions.expression import Expression
 from wdsflow.expressions.score_call import Constant, ScoreCall
-from wdsflow.filtering.ledger.ledger import column
 from wdsflow.filtering.ledger.sample_table import Row, SampleTable
 from wdsflow.filtering.predicates.values import Unknown, Value
+from wdsflow.table_files.parquet_columns import objects, text_array
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 NO_RESULT = "no-result"
@@ -23,46 +22,58 @@ _NOT_FINITE = Unknown("not-finite")
 class RowTable(NamedTuple):
     """The values of some samples. ``lists``: the scores of which some sample has several values."""
 
-    table: "pa.Table"
+    table: Columns
     lists: list[ScoreCall]
 
 
 def table_of(samples: SampleTable, rows: Sequence[Row], kinds: Mapping[ScoreCall, str]) -> RowTable:
-    """Return the values of some samples: a column for each score, in which a missing value is NULL."""
-    import pyarrow as pa
+    """Return the values of some samples: a column for each score, in which a missing value is NULL or NaN."""
+    import numpy as np
 
     numbers = [row.number for row in rows]
     # A table without columns would have no rows.
-    arrays = [pa.array(numbers, pa.int64())]
+    arrays: dict[str, NDArray[Any]] = {"number": np.array(numbers, np.int64)}
     names = [""]
     lists = []
     for call, kind in kinds.items():
         values = list(map(samples.columns[call].get, numbers))
         types = set(map(type, values))
-        names.append(str(call))
         if list in types:
             lists.append(call)
-            arrays.append(_list_column(values, kind))
-            continue
-        if Unknown in types:
-            values = [None if isinstance(value, Unknown) else value for value in values]
-        arrays.append(column(values, kind))
-    return RowTable(pa.Table.from_arrays(arrays, names=names), lists)
-
-
-def _list_column(values: Sequence[Value | Unknown], kind: str) -> "pa.Array":
-    """Return a column with a list in each row."""
-    import pyarrow as pa
-
-    items: list[Constant | None] = []
-    ends = [0]
-    for value in values:
-        if isinstance(value, list):
-            items += value
+            array = _list_array(values, kind)
         else:
-            items.append(None if isinstance(value, Unknown) else value)
-        ends.append(len(items))
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), column(items, kind))
+            if Unknown in types:
+                values = [None if isinstance(value, Unknown) else value for value in values]
+            array = _ARRAYS[kind](values)
+        names.append(str(call))
+        arrays[f"score{len(arrays)}"] = array
+    return RowTable(Columns(names, arrays), lists)
+
+
+def _list_array(values: Sequence[Value | Unknown], kind: str) -> "NDArray[Any]":
+    """Return an array with a list in each row."""
+    lists: list[list[Constant | None]] = []
+    for value in values:
+        items: list[Constant | None] = (
+            value if isinstance(value, list) else [None if isinstance(value, Unknown) else value]
+        )
+        # Checked, and numbers are floats.
+        lists.append(_ARRAYS[kind](items).tolist())
+    return objects(lists)
+
+
+def _number_array(values: Sequence[Any]) -> "NDArray[np.float64]":
+    """Return numbers; NaN for None. Raises OverflowError for one that is too large."""
+    import numpy as np
+
+    return np.array(values, np.float64)
+
+
+_ARRAYS: dict[str, Callable[[Sequence[Any]], "NDArray[Any]"]] = {
+    "number": _number_array,
+    "boolean": objects,
+    "text": text_array,
+}
 
 
 def evaluate(

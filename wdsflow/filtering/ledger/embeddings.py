@@ -20,14 +20,16 @@ from wdsflow.stages.scores.base import Score
 from wdsflow.stages.scores.model.clip import ClipScore, Embedded, embedding_key
 from wdsflow.stages.scores.model.clip_model import ClipImage, ClipText
 from wdsflow.stages.scores.model.model_score import Model, ModelScore, Output, Request
+from wdsflow.table_files.parquet_columns import Column, text_column, vector_column, vector_lists_column
+from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
 
-from .ledger import texts
 from .ledger_metadata import (
     GROUP,
     KEYS,
     About,
     EmbeddingAbout,
     LedgerError,
+    distinct_names,
     embedding_columns,
     no_ledgers,
     read_about,
@@ -37,7 +39,6 @@ from .sample_table import Row
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float32]
@@ -50,12 +51,6 @@ class EmbeddingColumn(NamedTuple):
     more: str
     embedded: Embedded
     size: int  # numbers of an embedding
-
-    @staticmethod
-    def of(embedded: Embedded) -> "EmbeddingColumn":
-        """Return the column of some embeddings."""
-        name = str(ScoreCall(f"{embedded.of}_embedding", embedded.settings))
-        return EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
 
     def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
@@ -73,8 +68,15 @@ class EmbeddingColumn(NamedTuple):
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores need."""
-    asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
-    return tuple(map(EmbeddingColumn.of, asked))
+    needed: dict[Embedded, None] = {}
+    for score in scores:
+        if isinstance(score, ClipScore):
+            needed |= dict.fromkeys(score.embedded())
+    names = [str(ScoreCall(f"{embedded.of}_embedding", embedded.settings)) for embedded in needed]
+    return tuple(
+        EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
+        for name, embedded in zip(distinct_names(names), needed, strict=True)
+    )
 
 
 class Spool:
@@ -90,6 +92,10 @@ class Spool:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def column_of(self, embedded: Embedded) -> str:
+        """Return the name of the column of some embeddings."""
+        return next(column.name for column in self.columns if column.embedded == embedded)
 
     def add(self, column: str, row: Row, found: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
@@ -108,46 +114,38 @@ class Spool:
         """Return the metadata of each column."""
         return [column.about() for column in self.columns]
 
-    def groups(self, rows: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":
+    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time."""
         self._file.flush()
         for start in range(0, max(len(rows), 1), GROUP):
-            some = [self._positions.get(row.number, {}) for row in rows[start : start + GROUP]]
-            kept = [{name: [key for key, _ in each] for name, each in columns.items() if each} for columns in some]
-            keys = texts([json.dumps(each, sort_keys=True) if each else None for each in kept])
-            found: dict[str, pa.Array] = {KEYS: keys}
+            stored = [self._positions.get(row.number, {}) for row in rows[start : start + GROUP]]
+            keys = []
+            for columns in stored:
+                named = {name: [key for key, _ in pairs] for name, pairs in columns.items() if pairs}
+                keys.append(json.dumps(named, sort_keys=True) if named else None)
+            group: dict[str, Column] = {KEYS: text_column(keys)}
             for column in self.columns:
-                places = [[place for _, place in columns.get(column.name, ())] for columns in some]
-                found[column.name] = self._firsts(places, column.size)
-                found[column.more] = self._others(places, column.size)
-            yield found
+                positions = [[position for _, position in columns.get(column.name, ())] for columns in stored]
+                group[column.name] = self._firsts(positions, column.size)
+                others = [self._read(some[1:], column.size) if some[1:] else None for some in positions]
+                group[column.more] = vector_lists_column(others)
+            yield group
 
-    def _firsts(self, places: list[list[int]], size: int) -> "pa.Array":
+    def _firsts(self, positions: list[list[int]], size: int) -> Column:
         import numpy as np
-        import pyarrow as pa
 
-        values = self._read([each[0] if each else None for each in places], size)
-        lacking = pa.array(np.array([not each for each in places], bool))
-        return pa.FixedSizeListArray.from_arrays(values, size, mask=lacking)
+        missing = np.array([not some for some in positions], np.bool_)
+        return vector_column(self._read([some[0] if some else None for some in positions], size), missing)
 
-    def _others(self, places: list[list[int]], size: int) -> "pa.Array":
+    def _read(self, positions: Sequence[int | None], size: int) -> "NDArray[np.float32]":
+        """Return embeddings, (n, size); zeros for None."""
         import numpy as np
-        import pyarrow as pa
 
-        others = [each[1:] for each in places]
-        offsets = pa.array(np.cumsum([0, *map(len, others)]).astype("i4"))
-        inner = pa.FixedSizeListArray.from_arrays(self._read([place for each in others for place in each], size), size)
-        lacking = pa.array(np.array([not each for each in others], bool))
-        return pa.ListArray.from_arrays(offsets, inner, mask=lacking)
-
-    def _read(self, places: Sequence[int | None], size: int) -> "pa.Array":
-        """Return the numbers of embeddings, one after the other; zeros for None."""
-        import pyarrow as pa
-
-        parts = (
-            bytes(2 * size) if place is None else os.pread(self._file.fileno(), 2 * size, place) for place in places
-        )
-        return pa.Array.from_buffers(pa.float16(), len(places) * size, [None, pa.py_buffer(b"".join(parts))])
+        parts = [
+            bytes(2 * size) if position is None else os.pread(self._file.fileno(), 2 * size, position)
+            for position in positions
+        ]
+        return np.frombuffer(b"".join(parts), "<f2").astype(np.float32).reshape(len(positions), size)
 
 
 Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same
@@ -183,21 +181,16 @@ class StoredEmbeddings:
     """The embeddings of one shard, read one group of rows at a time."""
 
     def __init__(self, path: Path, entries: Entries) -> None:
-        import pyarrow.parquet as pq
-
-        self._path, self._file = path, pq.ParquetFile(path)
+        self._file = ParquetFile(path)
+        self._rows = self._file.rows
         self._entries = entries
         self._all = list({entry["column"]: entry for each in entries.values() for entry in each}.values())
         self._names = [each for entry in self._all for each in (entry["column"], entry["more"])]
         self._groups: OrderedDict[int, _Group] = OrderedDict()
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def find(self, row: Row, model: Model, key: str) -> "Vector | None":
         """Return an embedding, float32, or None if the ledger does not have it. Raises SourceError."""
-        if model not in self._entries or row.number >= self._file.metadata.num_rows:
+        if model not in self._entries or row.number >= self._rows:
             return None
         group = self._group(row)
         for entry in self._entries[model]:
@@ -208,7 +201,7 @@ class StoredEmbeddings:
 
     def all_of(self, row: Row) -> "Iterator[tuple[str, list[tuple[str, Vector]]]]":
         """Yield each column with its (key, embedding) pairs of a sample. Raises SourceError."""
-        if row.number >= self._file.metadata.num_rows:
+        if row.number >= self._rows:
             return
         group = self._group(row)
         for entry in self._all:
@@ -216,17 +209,15 @@ class StoredEmbeddings:
             yield entry["column"], [(key, group.vector(row, entry, place)) for place, key in enumerate(keys)]
 
     def _group(self, row: Row) -> "_Group":
-        """Return the group of a sample; the last two are held for samples that wait for a model."""
-        import pyarrow as pa
-
+        """Return the group of a sample; the last two are held for samples that wait for a model. Raises SourceError."""
         number = row.number // GROUP
         if number not in self._groups:
             try:
-                table = self._file.read_row_group(number, columns=[KEYS, *self._names])
-            except (pa.ArrowException, OSError) as error:  # a fault of the shard, not of a sample
-                raise SourceError("io", f"{self._path} cannot be read: {error}") from None
-            keys = [json.loads(keys) if keys else {} for keys in table.column(KEYS).to_pylist()]
-            self._groups[number] = _Group(keys, {name: table.column(name).combine_chunks() for name in self._names})
+                columns = self._file.arrays([KEYS, *self._names], number * GROUP, (number + 1) * GROUP)
+            except (ParquetError, OSError) as error:  # a fault of the shard, not of a sample
+                raise SourceError("io", str(error)) from None
+            keys = [json.loads(keys) if keys else {} for keys in as_list(columns.pop(KEYS))]
+            self._groups[number] = _Group(keys, columns)
             if len(self._groups) > 2:
                 self._groups.popitem(last=False)
         return self._groups[number]
@@ -236,14 +227,14 @@ class _Group(NamedTuple):
     """Rows of a ledger: of each row, the keys by column; and the columns."""
 
     keys: "list[dict[str, list[str]]]"
-    columns: "dict[str, pa.Array]"
+    columns: "dict[str, NDArray[np.object_]]"
 
-    def vector(self, row: Row, entry: EmbeddingAbout, place: int) -> "Vector":
-        """Return an embedding of a row by its place among those of a column."""
-        found = self.columns[entry["more" if place else "column"]][row.number % GROUP].values
-        numbers = found[place - 1].values if place else found
-        vector: Vector = numbers.to_numpy(zero_copy_only=False).astype("float32")
-        return vector
+    def vector(self, row: Row, entry: EmbeddingAbout, number: int) -> "Vector":
+        """Return an embedding of a row by its number among those of a column."""
+        import numpy as np
+
+        cell = self.columns[entry["more" if number else "column"]][row.number % GROUP]
+        return np.asarray(cell[number - 1] if number else cell, np.float32)
 
 
 class CopiedEmbeddings:
@@ -258,14 +249,37 @@ class CopiedEmbeddings:
         """Return the metadata of each column."""
         return list(self._about["embeddings"])
 
-    def groups(self, _: Sequence[Row]) -> "Iterator[dict[str, pa.Array]]":
+    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
         """Yield the columns as they were written, one group at a time."""
-        import pyarrow.parquet as pq
+        file = ParquetFile(self._path)
+        for start in range(0, max(len(rows), 1), GROUP):
+            arrays = file.arrays(embedding_columns(self._about), start, start + GROUP)
+            group: dict[str, Column] = {KEYS: text_column(as_list(arrays[KEYS]))}
+            for entry in self._about["embeddings"]:
+                group[entry["column"]] = _vectors(arrays[entry["column"]], entry["size"])
+                group[entry["more"]] = vector_lists_column(_lists(arrays[entry["more"]]))
+            yield group
 
-        with pq.ParquetFile(self._path) as file:
-            for number in range(file.num_row_groups):
-                table = file.read_row_group(number, columns=embedding_columns(self._about))
-                yield {name: table.column(name).combine_chunks() for name in table.column_names}
+
+def _vectors(cells: "NDArray[np.object_]", size: int) -> Column:
+    """Return the column of the vectors of a column that was read."""
+    import numpy as np
+
+    missing = np.ma.getmaskarray(cells)
+    vectors = np.zeros((len(cells), size), np.float32)
+    for number in np.flatnonzero(~missing).tolist():
+        vectors[number] = cells[number]
+    return vector_column(vectors, missing)
+
+
+def _lists(cells: "NDArray[np.object_]") -> "list[NDArray[np.float32] | None]":
+    """Return the vectors of each row, (n, d), of a column of lists that was read."""
+    import numpy as np
+
+    return [
+        None if cell is None else np.stack([np.asarray(vector, np.float32) for vector in cell])
+        for cell in as_list(cells)
+    ]
 
 
 class Reuse(NamedTuple):
@@ -335,10 +349,9 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         self.in_use = any(each is not None for each in (spool, stored, own))
 
     def __exit__(self, *_: object) -> None:
-        """Close what is open."""
-        for each in (self.spool, self._stored, self._own):
-            if each is not None:
-                each.close()
+        """Close the file of new embeddings."""
+        if self.spool is not None:
+            self.spool.close()
 
     def find(self, row: Row, request: Request) -> Output | None:
         """Return the output of a request if it is already known."""
@@ -362,4 +375,4 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)
             own = [(key, output) for key, request, output in found if request.model == embedded.model]
-            self.spool.add(EmbeddingColumn.of(embedded).name, row, own)
+            self.spool.add(self.spool.column_of(embedded), row, own)

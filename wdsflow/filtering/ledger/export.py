@@ -4,9 +4,9 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from wdsflow.filtering.ledger.ledger_metadata import LedgerError, read_about
 from wdsflow.filtering.run_folder import Layout, ShardRecord
@@ -17,9 +17,12 @@ from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.opening import open_source
 from wdsflow.stages.scores.reference_lists import bytes_of_list
+from wdsflow.table_files.parquet_columns import Column, integer_column, text_column
+from wdsflow.table_files.parquet_file import ParquetFile, as_list
+from wdsflow.table_files.parquet_writer import ParquetWriter
 
 from .ledger import read_ledger
-from .ledger_metadata import calls_of
+from .ledger_metadata import GROUP, calls_of
 from .sample_table import in_utf8
 
 if TYPE_CHECKING:
@@ -111,22 +114,20 @@ def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 
 def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    types = dict.fromkeys(("key", "shard", *_TEXTS), pa.string()) | dict.fromkeys(_NUMBERS, pa.int64())
-    schema = pa.schema(list(types.items()))
     count = 0
-    with (
-        writing(path) as file,
-        os.fdopen(os.dup(file), "wb") as stream,
-        pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-    ):
+    with ParquetWriter(layout.inside) as writer:
+        writer.add(_img2dataset_columns([]))
         for record in records:
             rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]
-            writer.write_table(pa.Table.from_pylist(rows, schema))
+            writer.add(_img2dataset_columns(rows))
             count += len(rows)
+        writer.write(path, {})
     return count
+
+
+def _img2dataset_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Column]:
+    columns = {name: text_column([row[name] for row in rows]) for name in ("key", "shard", *_TEXTS)}
+    return columns | {name: integer_column([row[name] for row in rows]) for name in _NUMBERS}
 
 
 def _row(shard: str, sample: TarSample, samples: Samples) -> dict[str, object]:
@@ -228,17 +229,12 @@ def _kept_vectors(
 ) -> "Iterator[tuple[list[str], NDArray[np.float16]]]":
     """Yield keys and embeddings of kept samples, a group of rows at a time."""
     import numpy as np
-    import pyarrow.parquet as pq
 
     for record in records:
-        with pq.ParquetFile(layout.ledger(record.name)) as file:
-            for number in range(file.num_row_groups):
-                table = file.read_row_group(number, columns=["key", "outcome", column])
-                vectors = table.column(column).combine_chunks()
-                kept = np.array([each == "kept" for each in table.column("outcome").to_pylist()], bool)
-                chosen = kept & vectors.is_valid().to_numpy(zero_copy_only=False)
-                keys = table.column("key").to_pylist()
-                width = vectors.type.list_size
-                start, stop = vectors.offset * width, (vectors.offset + len(vectors)) * width
-                numbers = vectors.values.to_numpy(zero_copy_only=False)[start:stop].reshape(len(vectors), width)
-                yield [key for key, own in zip(keys, chosen, strict=True) if own], numbers[chosen].astype("<f2")
+        file = ParquetFile(layout.ledger(record.name))
+        for start in range(0, file.rows, GROUP):
+            arrays = file.arrays(["key", "outcome", column], start, start + GROUP)
+            chosen = (np.ma.getdata(arrays["outcome"]) == "kept") & ~np.ma.getmaskarray(arrays[column])
+            vectors = np.ma.getdata(arrays[column])[chosen].tolist()
+            if vectors:
+                yield as_list(arrays["key"][chosen]), np.array(vectors, "<f2")

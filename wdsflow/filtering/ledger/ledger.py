@@ -2,16 +2,26 @@
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from wdsflow.expressions.score_call import Constant, ScoreCall, spelled
 from wdsflow.filtering.predicates.values import Unknown, Value
 from wdsflow.filtering.run_folder import Layout, ShardRecord, records_in_order
-from wdsflow.shards.atomic import write_file, writing
 from wdsflow.shards.shard_names import output_names
+from wdsflow.table_files.parquet_columns import (
+    Column,
+    bytes_column,
+    integer_column,
+    json_column,
+    number_column,
+    text_column,
+    truth_column,
+)
+from wdsflow.table_files.parquet_file import ParquetError, ParquetFile, as_list
+from wdsflow.table_files.parquet_writer import ParquetWriter, write_parquet
 
 from .ledger_metadata import (
     FORMAT,
@@ -21,6 +31,7 @@ from .ledger_metadata import (
     EmbeddingAbout,
     LedgerError,
     calls_of,
+    distinct_names,
     embedding_columns,
     no_ledgers,
     read_about,
@@ -28,50 +39,23 @@ from .ledger_metadata import (
 )
 from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-def column(values: Sequence[Any], kind: str) -> "pa.Array":
-    """Return a column of float64, truth values or texts.
-
-    Raises OverflowError for a number that is too large, UnicodeEncodeError for a text that UTF-8 cannot hold.
-    """
-    import pyarrow as pa
-
-    stored = {"number": pa.float64(), "boolean": pa.bool_(), "text": pa.string()}[kind]
-    try:
-        return pa.array(values, stored)
-    except (pa.ArrowInvalid, OverflowError):  # integers to which the nearest float is not equal
-        if kind != "number":
-            raise
-        return pa.array([None if value is None else float(value) for value in values], stored)
-
-
-def texts(values: Sequence[str | None]) -> "pa.Array":
-    """Return a column of texts. Raises UnicodeEncodeError for one that UTF-8 cannot hold."""
-    return column(values, "text")
-
-
-def names(values: Sequence[str | None]) -> "pa.Array":
-    """Return a column of texts with few distinct values, each stored once."""
-    import pyarrow as pa
-
-    numbers: dict[str, int] = {}
-    indices = [None if value is None else numbers.setdefault(value, len(numbers)) for value in values]
-    # What ``dictionary_encode`` returns, without pyarrow.compute: its import takes 0.15 s in each process.
-    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), texts(list(numbers)))
-
-
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESIZED = "resized"
 RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS))
 _GATHERED = " gathered"
+_FAILURES = '[{"score": "VARCHAR", "error": "VARCHAR", "detail": "VARCHAR"}]'
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.
 _AS_THEY_ARE: dict[str, set[type]] = {
     "number": {int, float, type(None)},
     "boolean": {bool, type(None)},
     "text": {type(None)},
+}
+
+
+_MAKE: dict[str, Callable[[list[Any]], Column]] = {
+    "number": number_column,
+    "boolean": truth_column,
+    "text": text_column,
 }
 
 
@@ -81,7 +65,7 @@ class Vectors(Protocol):
     def about(self) -> list[EmbeddingAbout]:
         """Return the metadata of each column."""
 
-    def groups(self, rows: "Sequence[Row]") -> "Iterator[dict[str, pa.Array]]":
+    def groups(self, rows: Sequence[Row]) -> Iterator[dict[str, Column]]:
         """Yield the columns for 2,048 rows at a time, in order; for no rows once."""
 
 
@@ -92,6 +76,7 @@ def write_ledger(
     gathered: Sequence[ScoreCall],
     about: Mapping[str, Any],
     vectors: Vectors | None = None,
+    scratch: Path | None = None,
 ) -> None:
     """Write the ledger of a shard, one row per sample in the order of the tar.
 
@@ -104,102 +89,108 @@ def write_ledger(
         gathered: scores that compare samples; the compared data has a binary column.
         about: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
+        scratch: a folder for embeddings that do not fit into memory, which the next run empties; by default that of the file.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
-    rows = samples.rows
-    columns = {**_own_columns(rows), **_score_columns(samples, kinds, gathered)}
-    if about["recipe"]["resize"]:
-        columns[RESIZED] = texts(
-            [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
-        )
     calls = [{"name": call.name, "settings": dict(call.settings), "kind": kind} for call, kind in kinds.items()]
     own = {"format": FORMAT, "scores": calls, "gathered": [str(call) for call in gathered], **about}
     metadata = {"wdsflow": json.dumps(own, sort_keys=True)}
-    table = pa.Table.from_arrays([*columns.values()], names=[*columns]).replace_schema_metadata(metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
+    resized = bool(about["recipe"]["resize"])
     if vectors is None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        write_file(path, sink.getvalue().to_pybytes())
-    else:
-        _write_in_groups(path, table, vectors, rows)
+        write_parquet(path, _columns(samples, samples.rows, kinds, gathered, resized), metadata)
+        return
+    with ParquetWriter(scratch or path.parent, GROUP) as writer:
+        for number, embeddings in enumerate(vectors.groups(samples.rows)):
+            rows = samples.rows[number * GROUP : (number + 1) * GROUP]
+            writer.add({**_columns(samples, rows, kinds, gathered, resized), **embeddings})
+        writer.write(path, metadata)
 
 
-def _write_in_groups(path: Path, table: "pa.Table", vectors: Vectors, rows: Sequence[Row]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    writer: pq.ParquetWriter | None = None
-    with writing(path) as file, os.fdopen(os.dup(file), "wb") as stream:
-        for number, found in enumerate(vectors.groups(rows)):
-            group = table.slice(number * GROUP, GROUP)
-            whole = pa.Table.from_arrays([*group.columns, *found.values()], names=[*group.column_names, *found])
-            whole = whole.replace_schema_metadata(table.schema.metadata)
-            if writer is None:
-                plain = [*table.column_names, KEYS]  # a dictionary would not help for vectors
-                writer = pq.ParquetWriter(stream, whole.schema, compression="zstd", use_dictionary=plain)
-            writer.write_table(whole, GROUP)
-        if writer is not None:
-            writer.close()
+def _columns(
+    samples: SampleTable,
+    rows: Sequence[Row],
+    kinds: Mapping[ScoreCall, str],
+    gathered: Sequence[ScoreCall],
+    resized: bool,
+) -> dict[str, Column]:
+    """Return the columns of some rows, but for embeddings."""
+    columns = {**_own_columns(rows), **_score_columns(samples, rows, kinds, gathered)}
+    if resized:
+        smaller = [json.dumps(row.resized) if row.resized and row.outcome == "kept" else None for row in rows]
+        columns[RESIZED] = text_column(smaller)
+    return columns
 
 
-def _own_columns(rows: Sequence[Row]) -> "dict[str, pa.Array]":
-    import pyarrow as pa
-
+def _own_columns(rows: Sequence[Row]) -> dict[str, Column]:
     fields = [row.fields for row in rows]
-    listed = {each: in_utf8(";".join(each)) for each in set(fields)}
+    listed = {names: in_utf8(";".join(names)) for names in set(fields)}
     return {
-        "sample": pa.array([row.number for row in rows], pa.int64()),
-        "key": texts([in_utf8(row.key) for row in rows]),
-        "offset": pa.array([row.start for row in rows], pa.int64()),
-        "size": pa.array([row.end - row.start for row in rows], pa.int64()),
-        "image_xxh3": texts([row.digest for row in rows]),
-        "outcome": names([row.outcome for row in rows]),
-        "term": names([row.term for row in rows]),
-        "error": names([row.error for row in rows]),
-        "detail": texts([in_utf8(row.detail) for row in rows]),
-        "trouble": names([row.trouble or None for row in rows]),
-        "fields": names(list(map(listed.__getitem__, fields))),
+        "sample": integer_column([row.number for row in rows]),
+        "key": text_column([in_utf8(row.key) for row in rows]),
+        "offset": integer_column([row.start for row in rows]),
+        "size": integer_column([row.end - row.start for row in rows]),
+        "image_xxh3": text_column([row.digest for row in rows]),
+        "outcome": text_column([row.outcome for row in rows]),
+        "term": text_column([row.term for row in rows]),
+        "error": text_column([row.error for row in rows]),
+        "detail": text_column([in_utf8(row.detail) for row in rows]),
+        "trouble": text_column([row.trouble or None for row in rows]),
+        "fields": text_column(list(map(listed.__getitem__, fields))),
     }
 
 
 def _score_columns(
-    samples: SampleTable, kinds: Mapping[ScoreCall, str], gathered: Sequence[ScoreCall]
-) -> "dict[str, pa.Array]":
+    samples: SampleTable, rows: Sequence[Row], kinds: Mapping[ScoreCall, str], gathered: Sequence[ScoreCall]
+) -> dict[str, Column]:
     """Return a column for each score; then the values that are lists, and why others are missing."""
-    import pyarrow as pa
-
-    numbers = [row.number for row in samples.rows]
-    columns: dict[str, pa.Array] = {}
+    numbers = [row.number for row in rows]
+    columns: dict[str, Column] = {}
+    names = names_in_file(kinds, map(str, gathered))
     several: dict[int, dict[str, Value]] = {}
     failed: dict[int, list[dict[str, str | None]]] = {}
     for call, kind in kinds.items():
         computed = samples.columns[call]
         values = list(map(computed.get, numbers))
         if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
-            columns[column_of(str(call))] = column(values, kind)
+            columns[names[column_of(str(call))]] = _MAKE[kind](values)
             continue
-        columns[column_of(str(call))] = column([_cell(value, kind) for value in values], kind)
-        for number, value in computed.items():
+        columns[names[column_of(str(call))]] = _MAKE[kind]([_cell(value, kind) for value in values])
+        for number in numbers:
+            if number not in computed:
+                continue
+            value = computed[number]
             if isinstance(value, list):
                 several.setdefault(number, {})[str(call)] = value
             elif (failure := _failure(call, value)) is not None:
                 failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[f"{call}{_GATHERED}"] = pa.array(list(map(samples.gathered[call].get, numbers)), pa.binary())
-    columns["several"] = texts([json.dumps(several[number]) if number in several else None for number in numbers])
-    failures = pa.list_(pa.struct([("score", pa.string()), ("error", pa.string()), ("detail", pa.string())]))
-    columns["failed"] = pa.array(list(map(failed.get, numbers)), failures)
+        columns[names[gathered_column(str(call))]] = bytes_column(list(map(samples.gathered[call].get, numbers)))
+    columns["several"] = text_column([json.dumps(several[number]) if number in several else None for number in numbers])
+    failures = [json.dumps(failed[number]) if number in failed else None for number in numbers]
+    columns["failed"] = json_column(failures, _FAILURES)
     return columns
 
 
 def column_of(name: str) -> str:
     """Return the column of a score, even if it is called ``key``."""
     return f"score {name}" if name in RESERVED else name
+
+
+def gathered_column(name: str) -> str:
+    """Return the column with the data by which a score compares samples."""
+    return f"{name}{_GATHERED}"
+
+
+def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[str, str]:
+    """Return the names that the columns of scores have in a ledger, by the names of ``column_of`` and ``gathered_column``.
+
+    They differ where two names differ in case alone, which DuckDB and other programs do not distinguish.
+    """
+    names = [column_of(str(call)) for call in calls]
+    names += [gathered_column(name) for name in gathered]
+    return dict(zip(names, distinct_names(names), strict=True))
 
 
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:
@@ -227,21 +218,19 @@ def read_ledger(
 
     ``calls``: the only scores that are read, without the data gathered to compare samples; None for all.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     about = read_about(path)
     try:
         left_out = set(embedding_columns(about))
+        names = names_in_file(calls_of(about), about["gathered"])
         kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
         if calls is not None:
-            left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
-            left_out |= {f"{name}{_GATHERED}" for name in about["gathered"]}
-        columns = [name for name in pq.read_schema(path).names if name not in left_out]
-        stored = pq.read_table(path, columns=columns)
-        table = (stored if only is None else stored.take(only)).to_pydict()
-    except (pa.ArrowException, OSError) as error:
+            left_out |= {names[column_of(str(call))] for call in calls_of(about) if call not in calls}
+            left_out |= {names[gathered_column(name)] for name in about["gathered"]}
+        file = ParquetFile(path)
+        arrays = file.arrays([name for name in file.names if name not in left_out])
+    except (ParquetError, OSError) as error:
         raise LedgerError(f"{path} cannot be read: {error}") from None
+    table = {name: as_list(array if only is None else array[list(only)]) for name, array in arrays.items()}
     rows = []
     for number, key, start, size in zip(*(table[name] for name in _OWN[:4]), strict=True):
         rows.append(Row(number, key, start, start + size))
@@ -250,22 +239,24 @@ def read_ledger(
     for row, detail in zip(rows, table["detail"], strict=True):
         row.about = detail or "" if row.trouble else ""
     samples = SampleTable(rows)
-    _read_values(samples, table, kinds)
+    _read_values(samples, table, kinds, names)
     for name in about["gathered"] if calls is None else ():
         call = next(call for call in calls_of(about) if str(call) == name)
-        samples.gathered[call] = _present(rows, table[f"{name}{_GATHERED}"])
+        samples.gathered[call] = _present(rows, table[names[gathered_column(name)]])
     return samples, about
 
 
-def _read_values(samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str]) -> None:
+def _read_values(
+    samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str], names: Mapping[str, str]
+) -> None:
     for call in kinds:
-        samples.columns[call] = _present(samples.rows, table[column_of(str(call))])
+        samples.columns[call] = _present(samples.rows, table[names[column_of(str(call))]])
     by_name = {str(call): samples.columns[call] for call in kinds}
     for row, several, failed in zip(samples.rows, table["several"], table["failed"], strict=True):
         for name, values in json.loads(several).items() if several else ():
             if name in by_name:
                 by_name[name][row.number] = values
-        for entry in failed or ():
+        for entry in () if failed is None else failed:
             if entry["score"] in by_name:
                 by_name[entry["score"]][row.number] = Unknown(entry["error"], entry["detail"] or "")
 

@@ -1,10 +1,13 @@
 """The metadata of a ledger, and the errors about ledgers that lack something or belong to another shard."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from wdsflow.expressions.score_call import Constant, ScoreCall
+from wdsflow.table_files.parquet_file import metadata_of
 from wdsflow.text.shell import quote_path
 
 if TYPE_CHECKING:
@@ -99,15 +102,11 @@ def unreadable_predicate(folder: Path, error: "ExpressionError") -> LedgerError:
 
 def read_about(path: Path) -> About:
     """Return the metadata of a ledger. Raises LedgerError."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        metadata = pq.read_schema(path).metadata or {}
-        about: About = json.loads(metadata[b"wdsflow"])
+        about: About = json.loads(metadata_of(path)["wdsflow"])
     except FileNotFoundError:
         raise LedgerError(f"the ledger {path} does not exist: was the shard scored?") from None
-    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError) as error:
         raise LedgerError(f"{path} is not a ledger: {error}") from None
     if about.get("format") != FORMAT:
         raise LedgerError(f"{path} is a ledger of another version ({about.get('format')}): measure again")
@@ -123,6 +122,21 @@ def calls_of(about: About) -> dict[ScoreCall, str]:
         )
         found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
     return found
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return names for columns that differ in more than case: the second of two that do not gets a number.
+
+    >>> distinct_names(["n", "N", "key"])
+    ['n', 'N_1', 'key']
+    """
+    counts: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        earlier = counts[name.lower()]
+        distinct.append(f"{name}_{earlier}" if earlier else name)
+        counts[name.lower()] += 1
+    return distinct
 
 
 def embedding_columns(about: About) -> list[str]:

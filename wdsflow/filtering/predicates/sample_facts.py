@@ -1,30 +1,23 @@
 """Scores that predicates know without the catalog: caption, key, fields, values in json, and the rank among all samples."""
 
 import math
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.memory.precision import Precision, used
 from wdsflow.shards.caption_field import look_up
-from wdsflow.stages.scores.base import DatasetScore, Kind, Score, ScoreError, TextScore, Tier, Value
+from wdsflow.stages.scores.base import MEMORY, Kind, QueryScore, Score, ScoreError, TextScore, Tier, Value
 from wdsflow.stages.scores.score_catalog import all_scores, make_score
 from wdsflow.tables import Tables
 
 if TYPE_CHECKING:
     from wdsflow.stages.scores.sample_view import View
 
-_AT_ONCE = 1 << 14  # rows
-_VALUE = struct.Struct(">d")
-
 
 @dataclass(frozen=True, kw_only=True)
-class RankPercent(DatasetScore):
+class RankPercent(QueryScore):
     """Rank of a sample by a number, in percent of the samples that have one: the best of 200 has 0.5, the last 100.
 
     ``of`` is the number: a score, or an expression such as ``width / height``. ``rank_percent(of="blur") <= 30`` keeps
@@ -50,38 +43,20 @@ class RankPercent(DatasetScore):
     ties: Literal["by-key", "equal"] = "by-key"
 
     def gather(self, view: "View") -> bytes:
-        """Raise TypeError: ``record`` takes values that are computed already."""
+        """Raise TypeError: numbers are ranked that are computed already."""
         raise TypeError(f"{self.name} compares values of other scores: it reads no sample")
 
-    def record(self, value: float, key: str) -> bytes:
-        """Return the bytes by which a sample is ranked."""
-        return _VALUE.pack(-value if self.end == "top" else value) + key.encode("utf-8", "surrogateescape")
-
-    def resolve(
-        self, records: Iterable[tuple[int, int, bytes]], folder: Path, *, memory: int = 256 << 20
-    ) -> Iterator[tuple[int, int, Value]]:
+    def column(self, tables: Tables, *, memory: int = MEMORY) -> Iterator[tuple[int, int, Value]]:
         """Yield the rank of each sample, in order."""
-        import numpy as np
-
-        with TemporaryDirectory(dir=folder, prefix="rank-") as place, Tables(Path(place), memory=memory // 2) as tables:
-            tables.run("CREATE TABLE numbers (value DOUBLE, key BLOB, place UBIGINT)")
-            left, count = iter(records), 0
-            while rows := list(islice(left, _AT_ONCE)):
-                count += len(rows)
-                tables.add(
-                    "numbers",
-                    value=np.array([_VALUE.unpack_from(data)[0] for *_, data in rows]) + 0.0,  # -0.0 is 0.0
-                    key=[data[_VALUE.size :] for *_, data in rows],
-                    place=np.array([shard << 32 | sample for shard, sample, _ in rows], np.uint64),
-                )
-            if self.ties == "equal":
-                tables.run("CREATE TABLE ranks AS SELECT place, rank() OVER (ORDER BY value) - 1 AS rank FROM numbers")
-                ranks = tables.rows("SELECT place, rank FROM ranks ORDER BY place")
-            else:
-                tables.run("CREATE TABLE ranks AS SELECT place FROM numbers ORDER BY value, key, place")
-                ranks = tables.rows("SELECT place, rowid + 1 FROM ranks ORDER BY place")
-            for at, rank in ranks:
-                yield at >> 32, at & 0xFFFFFFFF, 100 * rank / count
+        direction = "DESC" if self.end == "top" else "ASC"
+        # -0.0 is not smaller than 0.0.
+        number = f"(CASE WHEN number = 0 THEN 0 ELSE number END) {direction}"
+        rank = f"row_number() OVER (ORDER BY {number}, key, shard, sample)"
+        if self.ties == "equal":
+            rank = f"rank() OVER (ORDER BY {number}) - 1"
+        tables.run(f"CREATE TABLE ranks AS SELECT shard, sample, {rank} AS rank FROM compared")
+        count: int = tables.one("SELECT count(*) FROM ranks")[0]
+        return tables.rows("SELECT shard, sample, 100 * rank::DOUBLE / ? FROM ranks ORDER BY shard, sample", count)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
-from wdsflow.filtering.deciding.compare_samples import add_resolved
+from wdsflow.filtering.deciding.compared_values import add_compared
 from wdsflow.filtering.deciding.model_windows import Modelled
 from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
@@ -33,7 +33,7 @@ from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, ShardView, Views
 from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
-from wdsflow.shards.samples.tar_samples import Samples
+from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.source.base import Source, SourceChangedError, SourceError
 from wdsflow.shards.source.opening import seekable
@@ -207,7 +207,7 @@ class _Job:
                 if row is None or sample is None or not same_sample(row, sample):
                     raise OtherShard(path, self.record.url)
         if task.compares:
-            add_resolved(program, table, task.layout, task.name)
+            add_compared(program, table, task.layout, task.name)
         for row in table.rows:
             if row.number in task.aside:
                 row.trouble = KILLED
@@ -233,7 +233,7 @@ class _Job:
         settled.add([row for row in table.rows if row.number not in waiting])
         with self._modelled(table, guard, embeddings, settled) as modelled:
             for row, view in self._views_of(source, waiting):
-                window.add(Seen(row, view), 0.0)
+                window.add([Seen(row, view)], 0.0)
                 if window.full:
                     self._decide_window(table, window, guard, modelled, settled)
             self._decide_window(table, window, guard, modelled, settled)
@@ -289,7 +289,7 @@ class _Job:
         record.left_out = dict(sorted(samples.left_out.items()))
         record.damage += samples.damage
         if task.compares:
-            add_resolved(program, table, task.layout, task.name)
+            add_compared(program, table, task.layout, task.name)
         return table
 
     def _modelled(
@@ -310,36 +310,53 @@ class _Job:
         modelled: Modelled | None,
         settled: Settled,
     ) -> None:
-        rows, known, window = table.rows, self.known, SampleWindow(self.program, self.window_size)
-        for sample in samples:
-            row = Row(sample.number, sample.key, sample.start, sample.end)
-            row.fields, row.trouble = views.fields_of(sample), sample.trouble
-            rows.append(row)
-            if known is not None:
-                known.fill(row)
-                embeddings.keep_own(row)
-            if sample.number in self.task.aside:
-                row.trouble = KILLED
-            if row.trouble:
-                settled.add([row])
-                continue
-            self.mark.set(sample.number)
-            try:
-                view = views.view(sample)
-            except Gone as gone:
-                row.trouble, row.about = gone.trouble, gone.detail
-                settled.add([row])
-                continue
-            began = time.monotonic()
-            self.program.start(table, row, view)
-            window.add(Seen(row, view), time.monotonic() - began)
-            if window.full:
-                self._decide_window(table, window, guard, modelled, settled)
+        window = SampleWindow(self.program, self.window_size)
+        for group in samples.groups():
+            for part in window.parts(group):
+                rows = self._rows_of(part, views, embeddings)
+                table.rows += rows
+                seen = self._viewed(part, rows, views)
+                settled.add([row for row in rows if row.trouble])
+                began = time.monotonic()
+                self.program.start(table, seen, self.mark)
+                window.add(seen, time.monotonic() - began)
+                if window.full:
+                    self._decide_window(table, window, guard, modelled, settled)
         self._decide_window(table, window, guard, modelled, settled)
         self.mark.set(-1)
         if modelled is not None:
             modelled.turn()
             modelled.turn()
+
+    def _rows_of(self, samples: Sequence[TarSample], views: Views, embeddings: ShardEmbeddings) -> list[Row]:
+        """Return the rows of some samples. Raises SourceChangedError if a ledger has other ones."""
+        rows = []
+        for sample in samples:
+            row = Row(sample.number, sample.key, sample.start, sample.end)
+            row.fields = views.fields_of(sample)
+            row.trouble = sample.trouble
+            rows.append(row)
+        if self.known is not None:
+            for row in rows:
+                self.known.fill(row)
+                embeddings.keep_own(row)
+        for row in rows if self.task.aside else ():
+            if row.number in self.task.aside:
+                row.trouble = KILLED
+        return rows
+
+    def _viewed(self, samples: Sequence[TarSample], rows: Sequence[Row], views: Views) -> list[Seen]:
+        """Return those of some samples that can be scored; the trouble of others is noted in their rows."""
+        seen = []
+        for sample, row in zip(samples, rows, strict=True):
+            if row.trouble:
+                continue
+            self.mark.set(row.number)
+            try:
+                seen.append(Seen(row, views.view(sample)))
+            except Gone as gone:
+                row.trouble, row.about = gone.trouble, gone.detail
+        return seen
 
     def _decide_window(
         self,

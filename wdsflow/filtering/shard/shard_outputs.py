@@ -171,7 +171,7 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors)
+    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return

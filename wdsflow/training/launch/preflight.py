@@ -40,8 +40,8 @@ from wdsflow.validate.finding import Advice, Finding, advice_text
 from wdsflow.validate.forecast.forecast import forecast
 from wdsflow.validate.report.finding_groups import fixes as fixes_of
 from wdsflow.validate.report.finding_groups import group, repair_step
+from wdsflow.validate.report.finding_text import totals
 from wdsflow.validate.report.report import Report
-from wdsflow.validate.report.report_text import totals
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.kit.shapes import wants
 from wdsflow.validate.rules.rule_catalog import run_rules

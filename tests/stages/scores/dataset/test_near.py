@@ -3,8 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from wdsflow.stages.scores import equal_records as near
-from wdsflow.stages.scores.equal_records import bits_of, count_ones, pairs, plan
+from wdsflow.stages.scores import near_hashes as near
+from wdsflow.stages.scores.near_hashes import bits_of, count_ones, pairs, plan
 
 
 def clustered(count, seed, flips=7, free=(1 << 64) - 1):

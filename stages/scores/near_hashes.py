@@ -1,23 +1,16 @@
-"""Finds records that are equal, or hashes that differ in few bits, among more than fit into memory.
+"""An index of hashes that differ in few bits, among more than fit into memory.
 
 Imports numpy: import this module where it is needed.
 """
 
-from array import array
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from itertools import combinations, groupby
+from collections.abc import Iterator
+from itertools import combinations
 from math import comb
-from operator import itemgetter
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wdsflow.tables import Tables
-
-from .base import Records, Scalar, Value
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -219,107 +212,3 @@ def _buckets(database: Tables, count: int, key: int, most: int) -> Iterator[tupl
         if end:
             yield hashes[:end], numbers[:end]
             hashes, numbers = hashes[end:], numbers[end:]
-
-
-# Items that are added at once.
-_BLOCK = 1 << 14
-
-# An item is an image or a caption: `item` counts those of a sample. `high` and `low` are its key of 16 bytes; of a key
-# of 8 bytes, `low` is 0. The place of a sample is shard * 2**32 + sample. `firsts` has for each key its first item.
-_AT = "(place::UHUGEINT * 4294967296 + item)"
-_ITEMS = "CREATE TABLE items (high UBIGINT, low UBIGINT, place UBIGINT, item UINTEGER)"
-_FIRSTS = (
-    f"CREATE TABLE firsts AS SELECT high, low, min({_AT}) AS first, count(*) AS times FROM items GROUP BY high, low"
-)
-
-
-def of_same(records: Records, value: str, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield a value for each key of 16 bytes: SQL on ``times`` it occurs, its place ``here`` and the ``first``."""
-    with _items(records, 16, folder, memory) as tables:
-        rows = tables.rows(
-            f"SELECT place, item, {value} FROM (SELECT *, {_AT} AS here FROM items) JOIN firsts USING (high, low) "
-            "ORDER BY place, item"
-        )
-        yield from _by_sample(rows)
-
-
-def near_kept(records: Records, distance: int, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield for each 64-bit hash whether it is within ``distance`` of a hash at an earlier place that is kept."""
-    with _items(records, 8, folder, memory) as tables:
-        # Distinct hashes are numbered by rowid. A hash that is equal to an earlier one is never kept.
-        tables.run("CREATE TABLE hashes AS SELECT high AS hash, first FROM firsts ORDER BY first")
-        keep = kept(tables, distance, memory)
-        rows = tables.rows(
-            f"SELECT place, item, CASE WHEN {_AT} = first THEN hashes.rowid END "
-            "FROM items JOIN hashes ON high = hash ORDER BY place, item"
-        )
-        yield from _by_sample((place, item, number is None or not keep[number]) for place, item, number in rows)
-
-
-def odd_sizes(records: Records, factor: float, folder: Path, memory: int) -> Iterator[tuple[int, int, Value]]:
-    """Yield for each width and height, 4 bytes each, whether the root of their product is an outlier.
-
-    Outliers are outside of the quartiles by more than ``factor`` times their distance, as by numpy's ``percentile``.
-    """
-    with _items(records, 8, folder, memory) as tables:
-        tables.run(
-            "CREATE TABLE sizes AS SELECT place, item, sqrt((high >> 32)::DOUBLE * (high & 4294967295)) AS size FROM items"
-        )
-        count: int = tables.one("SELECT count(*) FROM sizes")[0]
-        quartiles = []
-        for quarters in (1, 3) if count else ():
-            at, rest = divmod((count - 1) * quarters, 4)
-            near = [size for (size,) in tables.rows("SELECT size FROM sizes ORDER BY size LIMIT 2 OFFSET ?", at)]
-            quartiles.append(near[0] + (near[-1] - near[0]) * rest / 4)
-        low, high = quartiles or (0.0, 0.0)
-        least, most = low - factor * (high - low), high + factor * (high - low)
-        rows = tables.rows("SELECT place, item, size < ? OR size > ? FROM sizes ORDER BY place, item", least, most)
-        yield from _by_sample(rows)
-
-
-@contextmanager
-def _items(records: Records, width: int, folder: Path, memory: int) -> Iterator[Tables]:
-    """Read all records into the tables ``items`` and ``firsts``.
-
-    Raises ValueError if a record does not consist of keys of ``width`` bytes: 8 or 16.
-    """
-    with TemporaryDirectory(dir=folder, prefix="same-") as place, Tables(Path(place), memory=memory // 2) as tables:
-        tables.run(_ITEMS)
-        for columns in _columns(records, width):
-            tables.add("items", **columns)
-        tables.run(_FIRSTS)
-        yield tables
-
-
-def _columns(records: Records, width: int) -> Iterator[dict[str, NDArray[np.generic]]]:
-    keys, places, items = bytearray(), array("Q"), array("L")
-    for shard, sample, data in records:
-        count, rest = divmod(len(data), width)
-        if rest or not count:
-            raise ValueError(f"the record of sample {sample} of shard {shard} has {len(data)} bytes: was it cut?")
-        keys += data
-        places.extend([shard << 32 | sample] * count)
-        items.extend(range(count))
-        if len(places) >= _BLOCK:
-            yield _column(keys, places, items, width)
-            keys, places, items = bytearray(), array("Q"), array("L")
-    if places:
-        yield _column(keys, places, items, width)
-
-
-def _column(keys: bytearray, places: "array[int]", items: "array[int]", width: int) -> dict[str, NDArray[np.generic]]:
-    words = np.frombuffer(bytes(keys), ">u8").reshape(len(places), width // 8).astype(np.uint64)
-    low = words[:, 1] if width == 16 else np.zeros(len(places), np.uint64)
-    return {
-        "high": np.ascontiguousarray(words[:, 0]),
-        "low": np.ascontiguousarray(low),
-        "place": np.array(places, np.uint64),
-        "item": np.array(items, np.uint32),
-    }
-
-
-def _by_sample(rows: Iterable[tuple[int, int, Scalar]]) -> Iterator[tuple[int, int, Value]]:
-    """Yield (shard, sample, value) in order: a list where a sample has several."""
-    for place, found in groupby(rows, itemgetter(0)):
-        values = [value for _, _, value in found]
-        yield place >> 32, place & 0xFFFFFFFF, values[0] if len(values) == 1 else values

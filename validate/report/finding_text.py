@@ -1,0 +1,96 @@
+"""Findings as text: those of one rule together, with the places of the first of them, and commands that fix them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from wdsflow.text.words import how_many, place, plain, short
+
+from ..finding import Finding
+from .finding_groups import SEVERITIES, FindingGroup, NextStep, fixes, group, number_of
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from .report import Report
+
+# Places of one rule that are listed.
+SHOWN = 5
+_COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
+
+
+def show_findings(report: "Report", todo: list[NextStep], writer: Writer) -> None:
+    """Print the findings, those of one rule together, with commands that fix them."""
+    groups = group(report.findings)
+    if groups:
+        writer.heading(f"Found: {totals(groups)}")
+        shown: dict[str, str] = {}
+        for same in groups:
+            _group(same, writer)
+            _fixes(same, todo, shown, writer)
+    elif (report.verdicts or report.checks) and report.ok:
+        writer.blank()
+        writer.line("No problems found.")
+    for line in ignored_lines(report):
+        writer.line((line, "dim"), hang=2)
+
+
+def totals(groups: list[FindingGroup]) -> str:
+    """Return how many groups of findings of each severity there are: "1 error, 4 warnings"."""
+    counts = {severity: sum(1 for same in groups if same.severity == severity) for severity in SEVERITIES}
+    return ", ".join(how_many(counts[severity], name) for severity, name in SEVERITIES.items() if counts[severity])
+
+
+def _group(same: FindingGroup, writer: Writer) -> None:
+    from rich.text import Text
+
+    name = Text(f"{SEVERITIES[same.severity]:<8}", style=f"bold {_COLOURS[same.severity]}")
+    title = plain(same.title or same.findings[0].message)
+    writer.line(name, (same.code, "bold"), "  ", title, hang=10)
+    placed = [(finding, finding.shard) for finding in same.findings if finding.shard is not None]
+    others = [finding for finding in same.findings if finding.shard is None]
+    most = SHOWN if same.severity != "info" else 1
+    several = len({shard for _, shard in placed}) > 1
+    for finding, shard in placed[:most]:
+        _finding(finding, title, writer, short(shard) if several else "")
+    if hidden := placed[most:]:
+        shards = {short(shard) for _, shard in hidden}
+        what = how_many(len(shards), "more shard") if len(shards) == len(hidden) else f"{len(hidden):,} more"
+        writer.line((f"and {what}", "dim"), indent=4)
+    for finding in others[:most]:
+        _finding(finding, title, writer, "")
+
+
+def _finding(finding: Finding, title: str, writer: Writer, shard: str) -> None:
+    message = plain(finding.message)
+    prefix = f"{shard}: " if shard and shard not in message else ""
+    where = place(finding.shard, finding.key, finding.offset, said=prefix + message)
+    if message == title:
+        prefix, message = "", prefix.removesuffix(": ")
+    writer.line(prefix, message, (f" ({where})" if where else "", "dim"), indent=4, hang=2)
+
+
+def _fixes(same: FindingGroup, todo: list[NextStep], shown: dict[str, str], writer: Writer) -> None:
+    """Print the commands that fix a group; for one that was shown before, only a reference."""
+    # Nothing needs to be done; the manual page explains what could be.
+    if same.severity == "info":
+        return
+    for repair, _ in fixes(same.findings)[:2]:
+        number = number_of(repair.command, todo)
+        before = shown.get(repair.command) if number is None else f"{number} above"
+        if before is not None:
+            writer.line((f"fix: {before}", "dim"), indent=4)
+            continue
+        shown[repair.command] = f"as for {same.code}"
+        note = plain(repair.note) or ("" if repair.safe else "data is changed or left out")
+        kind = "fix" if repair.safe else "unsafe fix"
+        writer.line((f"{kind} ({note}):" if note else f"{kind}:", "dim"), indent=4)
+        writer.command(repair.command, indent=6)
+
+
+def ignored_lines(report: "Report") -> Iterator[str]:
+    """Yield a line for each ignored code, with its count and the reason, and one for the baseline."""
+    found = Counter((finding.code, reason) for finding, reason in report.ignored)
+    for (code, reason), number in found.items():
+        yield f"ignored {code}, {how_many(number, 'finding')}: {plain(reason) or 'no reason given'}"
+    if report.known:
+        yield f"{how_many(report.known, 'known finding')} in the baseline not shown"

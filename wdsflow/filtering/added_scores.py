@@ -1,0 +1,82 @@
+"""Which scores ``measure`` computes in a folder that has ledgers.
+
+Scores that all ledgers have stay part of the run: others are added to them. While ledgers are missing, those that exist
+keep what they have, and only the scores of the command are computed for the other shards.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wdsflow.stages.scores.base import DatasetScore
+from wdsflow.text.words import how_many
+
+from .deciding.program import program_of
+from .ledger.ledger_metadata import read_about
+from .recipe.recipe import Recipe
+from .run_folder import Layout
+from .run_record import RunRecord, scores_of
+
+
+def with_ledgers(recipe: Recipe, layout: Layout, *, is_alone: bool = True) -> tuple[Recipe, str]:
+    """Return the recipe with the scores that a run computes or keeps for all shards, and a line about them, or "".
+
+    Args:
+        recipe: that of the command, in its canonical form.
+        layout: the folder.
+        is_alone: no other slice of the run computes scores for other shards of the folder.
+
+    Raises LedgerError if a ledger cannot be read.
+    """
+    record = RunRecord(layout, "measure")
+    record.read()
+    earlier = record.options or {}
+    if earlier.get("kind") != "measure":
+        return recipe, ""
+    recorded = scores_of(earlier)
+    if set(recorded) == set(recipe.scores):
+        return replace(recipe, scores=recorded), ""
+    ledgers = _scores_of_ledgers(record)
+    if not ledgers:
+        return recipe, ""
+    names = earlier.get("names")
+    shards = len(names) if isinstance(names, list) else 0
+    is_finished = sum(name in record.lines for name in ledgers) == shards
+    complete = [score for score in recorded if is_finished and all(score in scores for scores in ledgers.values())]
+    stored = [score for score in recorded if any(score in scores for scores in ledgers.values())]
+    partial = [score for score in stored if score not in complete and score not in recipe.scores]
+    if partial and is_alone and not _compares(recipe, partial):
+        stored = [score for score in stored if score not in partial]
+        line = _line_on_partial(layout, ledgers, shards, partial)
+        missing = [score for score in recipe.scores if score not in complete]
+        line += f"; computing {', '.join(missing)}" if missing else ""
+    else:
+        more = [score for score in recipe.scores if score not in stored]
+        line = f"{layout.folder} has {', '.join(stored)}: adding {', '.join(more)}" if more else ""
+    return replace(recipe, scores=tuple(dict.fromkeys([*stored, *recipe.scores]))), line
+
+
+def _line_on_partial(layout: Layout, ledgers: Mapping[str, Sequence[str]], shards: int, partial: Sequence[str]) -> str:
+    """Return a line on the scores that some ledgers have, and that are not computed for other shards."""
+    count = sum(not set(partial).isdisjoint(scores) for scores in ledgers.values())
+    have, keep = ("has", "keeps") if count == 1 else ("have", "keep")
+    them = "it" if len(partial) == 1 else "them"
+    return f"{layout.folder}: {count:,} of {how_many(shards, 'shard')} {have} {', '.join(partial)}, and {keep} {them}"
+
+
+def _scores_of_ledgers(record: RunRecord) -> Mapping[str, tuple[str, ...]]:
+    """Return the scores of the ledger of each shard, and of those that are not compared with others yet."""
+    scored = RunRecord(record.layout.scored, "measure")
+    scored.read()
+    scores: dict[str, tuple[str, ...]] = {}
+    for run in (scored, record):
+        for name in run.lines:
+            path = run.layout.ledger(name)
+            if path.is_file():
+                scores[name] = scores_of(read_about(path))
+    return scores
+
+
+def _compares(recipe: Recipe, extra: Sequence[str]) -> bool:
+    """Return whether a score compares samples: then all ledgers need the same scores."""
+    program = program_of(replace(recipe, scores=(*recipe.scores, *extra)))
+    return any(isinstance(score, DatasetScore) for score in program.scores.values())

@@ -1,0 +1,157 @@
+"""The samples that a score compares, read from the ledgers of all shards by DuckDB, one ledger at a time."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from wdsflow.expressions.constants import literal
+from wdsflow.expressions.ledger_sql import with_number
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.expressions.sql import quoted_name
+from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
+from wdsflow.filtering.ledger.ledger_metadata import About, LedgerError, NotCompared, calls_of, read_about
+from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
+from wdsflow.filtering.run_folder import Layout
+from wdsflow.tables import Tables
+
+from .compared_values import add_values, forget_compared
+from .program import Program
+
+# In the names of files, for DuckDB.
+_WILDCARDS = frozenset("*?[")
+
+
+class ComparedLedgers:
+    """Reads the samples that scores compare into the tables ``ledger`` and ``compared``.
+
+    Args:
+        program: has the scores.
+        shards: numbers and names of the shards, in order.
+        scored: has a ledger of each shard.
+        target: has the values of the comparisons that are done.
+    """
+
+    def __init__(self, program: Program, shards: Sequence[tuple[int, str]], scored: Layout, target: Layout) -> None:
+        self._program = program
+        self._shards = shards
+        self._scored = scored
+        self._target = target
+
+    def insert(self, tables: Tables, call: ScoreCall) -> None:
+        """Insert the samples that a score compares into the table ``compared``. Raises LedgerError."""
+        for shard in self._read(tables, call):
+            tables.run(f"INSERT INTO compared SELECT {shard}, sample, key, number, data FROM ledger")
+
+    def records(self, tables: Tables, call: ScoreCall) -> Iterator[tuple[int, int, bytes]]:
+        """Yield shard, sample and gathered data of the samples that a score compares. Raises LedgerError."""
+        for shard in self._read(tables, call):
+            for sample, data in tables.rows("SELECT sample, data FROM ledger"):
+                yield shard, sample, data
+
+    def _read(self, tables: Tables, call: ScoreCall) -> Iterator[int]:
+        """Fill the table ``ledger`` with the samples of one shard after the other; yield its number."""
+        import duckdb
+
+        for shard, name in self._shards:
+            path = self._scored.ledger(name)
+            try:
+                tables.run(f"CREATE OR REPLACE TABLE ledger AS {self._selection(read_about(path), path, call)}")
+            except duckdb.Error as error:
+                raise LedgerError(f"{path} cannot be read: {error}") from None
+            if call in self._program.kept_calls:
+                self._keep_members(tables, name, call)
+            # Samples without a number or data, for which a score is missing that was not computed.
+            for sample, missing in tables.rows("SELECT sample, missing FROM ledger WHERE missing IS NOT NULL LIMIT 1"):
+                raise _not_compared(path, call, sample, missing)
+            yield shard
+
+    def _keep_members(self, tables: Tables, name: str, call: ScoreCall) -> None:
+        """Delete the samples of a shard that other terms exclude."""
+        import numpy as np
+
+        members = kept_members(self._program, self._scored, self._target, name, call)
+        tables.run("CREATE OR REPLACE TABLE members (member UINTEGER)")
+        tables.add("members", member=np.array(members, np.uint32))
+        tables.run("DELETE FROM ledger WHERE sample NOT IN (SELECT member FROM members)")
+
+    def _selection(self, about: About, path: Path, call: ScoreCall) -> str:
+        """Return the query for the readable samples of a ledger: see ``compared_table``.
+
+        ``missing`` is the score that is not computed for a sample, and NULL if it can be compared. Samples for which
+        the score has failed are left out.
+        """
+        number = self._program.ranks.get(call)
+        names = names_in_file(calls_of(about), about["gathered"])
+        # Folders may be called like ``key=1``: they are no columns.
+        source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
+        source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
+        return _of_data(about, names, source, call) if number is None else _of_number(about, names, source, number)
+
+
+def kept_members(program: Program, scored: Layout, target: Layout, name: str, call: ScoreCall) -> list[int]:
+    """Return the numbers of a shard's samples that all other terms keep. Raises LedgerError."""
+    samples, _ = read_ledger(scored.ledger(name))
+    forget_compared(program, samples)
+    add_values(program, samples, target, name, program.compared_among_all)
+    return [row.number for row in program.compared(samples, call)]
+
+
+def _of_data(about: About, names: dict[str, str], source: str, call: ScoreCall) -> str:
+    """Return the query for samples that are compared by gathered data."""
+    alike = [other for other in calls_of(about) if other != call and gathers_like(call, other)]
+    calls = [other for other in (call, *alike) if str(other) in about["gathered"]]
+    columns = [quoted_name(names[gathered_column(str(other))]) for other in calls]
+    data = f"coalesce({', '.join(columns)}, NULL)" if columns else "NULL::BLOB"
+    failed = " OR ".join(_has_failed(other) for other in (call, *alike))
+    missing = f"CASE WHEN {data} IS NULL THEN {literal(str(call))} END"
+    return (
+        f"SELECT sample, key, NULL::DOUBLE AS number, {data} AS data, {missing} AS missing FROM {source}"
+        f" WHERE {data} IS NOT NULL OR NOT ({failed})"
+    )
+
+
+def _of_number(about: About, names: dict[str, str], source: str, ranked: RankedNumber) -> str:
+    """Return the query for samples that are ranked by a number."""
+    stored = calls_of(about)
+    columns = {call: names[column_of(str(call))] for call in ranked.calls if call in stored}
+    absent = [call for call in ranked.calls if call not in stored]
+    if absent:
+        # The ledger of a filter that did not need it.
+        return (
+            f"SELECT sample, key, NULL::DOUBLE AS number, NULL::BLOB AS data, {literal(str(absent[0]))} AS missing"
+            f" FROM {source}"
+        )
+    source = f"({with_number(ranked.expression, source, columns, largest=ranked.score.end == 'bottom')})"
+    cases = []
+    for call, column in columns.items():
+        is_computed = f"{quoted_name(column)} IS NOT NULL OR {_has_failed(call)} OR {_has_several(call)}"
+        cases.append(f"WHEN NOT ({is_computed}) THEN {literal(str(call))}")
+    missing = f"CASE WHEN number IS NULL THEN CASE {' '.join(cases)} END END"
+    return (
+        f"SELECT sample, key, number, NULL::BLOB AS data, {missing} AS missing FROM {source}"
+        f" WHERE number IS NOT NULL OR {missing} IS NOT NULL"
+    )
+
+
+def _has_failed(call: ScoreCall) -> str:
+    """Return the SQL for whether a score could not be computed."""
+    return f"coalesce(list_contains([failure.score FOR failure IN failed], {literal(str(call))}), false)"
+
+
+def _has_several(call: ScoreCall) -> str:
+    """Return the SQL for whether a sample has several values of a score."""
+    return f"coalesce(list_contains(json_keys(several), {literal(str(call))}), false)"
+
+
+def _escaped(path: Path) -> str:
+    """Return the name of a file as a pattern that matches it alone.
+
+    >>> print(_escaped(Path("a[1]/b.parquet")))
+    a[[]1]/b.parquet
+    """
+    return "".join(f"[{char}]" if char in _WILDCARDS else char for char in str(path))
+
+
+def _not_compared(path: Path, call: ScoreCall, sample: int, missing: str) -> NotCompared:
+    if missing != str(call):
+        return NotCompared(missing, f"{path} has no {missing} of sample {sample}, which is ranked by it")
+    return NotCompared(missing, f"{path} has no data of {call} to compare, for sample {sample}: measure again")

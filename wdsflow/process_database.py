@@ -1,0 +1,45 @@
+"""A database of DuckDB for each process, in memory, for statements that keep nothing."""
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Settings = tuple[tuple[str, str], ...]
+_COMMON: Settings = (
+    # In notebooks and `python -c`, a bar would be shown.
+    ("enable_progress_bar", "false"),
+    ("threads", "1"),
+    # New in DuckDB 2.0, and 8 by default. A forked process inherits the database without its threads: it would wait for
+    # them, or crash, when it forgets the database or ends.
+    ("async_threads", "0"),
+    ("temp_directory", "''"),
+    ("autoinstall_known_extensions", "false"),
+    ("autoload_known_extensions", "false"),
+    # Otherwise the name of a table could be that of a variable of Python.
+    ("python_enable_replacements", "false"),
+)
+
+
+def connection(settings: Settings) -> "DuckDBPyConnection":
+    """Return a new connection to the database of this process with these settings. Its tables and variables are its own.
+
+    ``settings``: names and values in SQL, made in this order after the common ones; those that this DuckDB does not know
+    are left out.
+    """
+    # A forked process has one of its own: what it inherits is shared with nobody, but may be in the middle of a query.
+    return _database(os.getpid(), settings).cursor()
+
+
+@lru_cache(maxsize=4)
+def _database(_process: int, settings: Settings) -> "DuckDBPyConnection":
+    import duckdb
+
+    database = duckdb.connect(":memory:")
+    names = {name for (name,) in database.execute("SELECT name FROM duckdb_settings()").fetchall()}
+    for setting, value in (*_COMMON, *settings):
+        if setting in names:
+            database.execute(f"SET {setting} = {value}")
+    return database

@@ -1,0 +1,224 @@
+"""Parquet files, read by DuckDB: the names and types of columns, metadata, and rows."""
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wdsflow import process_database
+
+from .errors import TableError
+from .parquet_values import DuckType, in_utc, without_zones
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+_SETTINGS = (
+    # All values of an object array decide its type, not a sample of them.
+    ("pandas_analyze_sample", "1000000000"),
+    ("TimeZone", "'UTC'"),
+)
+# DuckDB turns decimals with more digits into floats.
+_MOST_DIGITS = 38
+
+
+class ParquetError(TableError):
+    """A file that is not Parquet, or that cannot be read."""
+
+
+class RowGroup(NamedTuple):
+    """A group of rows: how many they are, and their bytes without compression."""
+
+    rows: int
+    size: int
+
+
+class _Element(NamedTuple):
+    """A column, or a part of a nested one, as the file names it."""
+
+    name: str
+    children: int
+    digits: int | None
+
+
+def connection() -> "DuckDBPyConnection":
+    """Return a new connection to the database by which this process reads and writes Parquet files."""
+    return process_database.connection(_SETTINGS)
+
+
+class ParquetFile:
+    """A Parquet file on the disk. It is open only while rows are read.
+
+    Attributes:
+        names: of the columns, in order.
+        types: DuckDB's type of each column.
+
+    Raises FileNotFoundError and other OSErrors if it cannot be opened, ParquetError if it is not a Parquet file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        with open(path, "rb"):
+            self._pattern = _pattern(os.path.abspath(path))
+        query = "SELECT name, num_children, precision FROM parquet_schema($1)"
+        elements = [_Element(name, children or 0, digits) for name, children, digits in self._fetch(query)]
+        inside: list[list[str]] = []
+        self.names = _names(iter(elements[1:]), elements[0].children, inside)
+        _refuse_changed(self.path, elements, inside)
+        self.types: Sequence[DuckType] = self._describe()
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        ((rows,),) = self._fetch("SELECT num_rows FROM parquet_file_metadata($1)")
+        return int(rows)
+
+    def metadata(self) -> dict[str, bytes]:
+        """Return the key-value metadata."""
+        return metadata_of(self.path)
+
+    def groups(self) -> list[RowGroup]:
+        """Return the groups of rows, in order."""
+        query = (
+            "SELECT any_value(row_group_num_rows), sum(total_uncompressed_size)::BIGINT FROM parquet_metadata($1) "
+            "GROUP BY row_group_id ORDER BY row_group_id"
+        )
+        return [RowGroup(rows, size) for rows, size in self._fetch(query)]
+
+    def batches(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the values of some columns, ``size`` rows at a time. Raises ParquetError."""
+        import duckdb
+
+        numbers = [self.names.index(column) for column in columns]
+        cells = [f"{without_zones(self.types[number], f'c{number}')}" for number in numbers]
+        convert = [in_utc(self.types[number]) for number in numbers]
+        with connection() as cursor:
+            try:
+                cursor.execute(f"SELECT {', '.join(cells)} FROM {self._table()}")
+                while rows := cursor.fetchmany(size):
+                    yield [_converted(row, convert) for row in rows] if any(convert) else rows
+            except (duckdb.Error, OverflowError, ValueError) as error:
+                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+
+    def arrays(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> "dict[str, NDArray[Any]]":
+        """Return the values of some columns as arrays, masked where they are null. Raises ParquetError.
+
+        ``start``, ``stop``: the only rows; groups of others are not read.
+        """
+        import duckdb
+
+        numbers = [self.names.index(column) for column in columns]
+        last = (self.rows if stop is None else stop) - 1
+        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self._table()}"
+        if start or stop is not None:
+            query += f" WHERE file_row BETWEEN {start} AND {last}"
+        with connection() as cursor:
+            try:
+                cursor.execute(query)
+                arrays: Mapping[str, NDArray[Any]] = cursor.fetchnumpy()
+            except duckdb.Error as error:
+                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+        return {column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)}
+
+    def _table(self) -> str:
+        """Return the SQL of the table, whose columns are c0, c1, ... and file_row."""
+        names = [*(f"c{number}" for number in range(len(self.names))), "file_row"]
+        options = "file_row_number = true, hive_partitioning = false"
+        return f"read_parquet({_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
+
+    def _describe(self) -> Sequence[DuckType]:
+        import duckdb
+
+        names = ", ".join(f"c{number}" for number in range(len(self.names)))
+        if not names:
+            return []
+        with connection() as cursor:
+            try:
+                types: Sequence[DuckType] = cursor.sql(f"SELECT {names} FROM {self._table()}").types
+            except duckdb.Error as error:
+                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+        return types
+
+    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
+        return _fetch(query, self.path, self._pattern)
+
+
+def metadata_of(path: Path) -> dict[str, bytes]:
+    """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
+    with open(path, "rb"):
+        pattern = _pattern(os.path.abspath(path))
+    return {bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, path, pattern)}
+
+
+_METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
+
+
+def as_list(array: "NDArray[Any]") -> list[Any]:
+    """Return the values of an array of ``ParquetFile.arrays``, None where they are null."""
+    import numpy as np
+
+    values: list[Any] = np.ma.getdata(array).tolist()
+    mask = np.ma.getmaskarray(array)
+    for number in np.flatnonzero(mask).tolist():
+        values[number] = None
+    return values
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error of DuckDB."""
+    return str(error).partition("\n")[0]
+
+
+def _fetch(query: str, path: Path, pattern: str) -> list[tuple[Any, ...]]:
+    import duckdb
+
+    with connection() as cursor:
+        try:
+            rows: list[tuple[Any, ...]] = cursor.execute(query, [pattern]).fetchall()
+        except duckdb.Error as error:
+            raise ParquetError(f"{path} is not a Parquet file: {first_line(error)}") from None
+    return rows
+
+
+def _pattern(path: str) -> str:
+    """Return the pattern that matches one path only: DuckDB takes every path for a pattern."""
+    escaped = glob.escape(path)
+    if escaped != path and "\\" in path:
+        raise ParquetError(f"{path} cannot be read: rename it, its path has a backslash and one of * ? [")
+    return escaped
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) -> list[str]:
+    """Return the names of the next elements; each is followed by its parts, whose names are added to ``inside``."""
+    names: list[str] = []
+    for element in elements:
+        names.append(element.name)
+        if element.children:
+            inside.append(_names(elements, element.children, inside))
+        if len(names) == count:
+            break
+    return names
+
+
+def _refuse_changed(path: Path, elements: Sequence[_Element], inside: Sequence[Sequence[str]]) -> None:
+    """Raise ParquetError if DuckDB would change values without an error: long decimals, or names inside of columns."""
+    for element in elements:
+        if element.digits is not None and element.digits > _MOST_DIGITS:
+            raise ParquetError(f"{path} cannot be read: {element.name} has decimals of more than {_MOST_DIGITS} digits")
+    for names in inside:
+        if len({name.lower() for name in names}) < len(names):
+            shown = ", ".join(names)
+            raise ParquetError(f"{path} cannot be read: a column has parts whose names differ only in case: {shown}")
+
+
+def _converted(row: tuple[Any, ...], convert: Sequence[Any]) -> tuple[Any, ...]:
+    values = []
+    for value, function in zip(row, convert, strict=True):
+        values.append(value if value is None or function is None else function(value))
+    return tuple(values)
