@@ -18,7 +18,7 @@ from .marks import OPAQUE
 from .rows import Row
 from .run_lists import read_rows
 from .run_pipeline import run_pipeline
-from .run_reports import RunRequest
+from .run_request import RunRequest
 from .sample_copies import TAR_END, SampleLocation, SmallTars, numbered_keys, renamed
 
 # Of each sample another number of copies, so that values which came from one sample cannot be taken for those of two:
@@ -61,12 +61,12 @@ def single_valued_columns(
         # All shards have as many samples: a pipeline may read them side by side.
         copies[-1] -= sum(copies) % len(shards_written)
         urls = _write(samples, copies, places[0].key, shards_written, tars)
-        request = RunRequest(tuple(urls), str(folder), seconds=_SECONDS, held=sum(copies))
+        request = RunRequest(tuple(urls), str(folder), seconds=_SECONDS, shard_samples=sum(copies))
         try:
             run = run_pipeline(spec, request, patience)
         except PipelineError:
             return frozenset()
-        if run.how != "ended" or run.limit:
+        if run.end != "ended" or run.limit:
             return frozenset()
         return single_valued(read_rows(folder), copies, rest)
 
