@@ -68,7 +68,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         return self._window.parts(samples)
 
     def add(self, samples: Sequence[Seen]) -> None:
-        """Add the next samples, and compute what all need while their bytes are in memory."""
+        """Add the next samples, and compute what all samples need while their bytes are in memory."""
         began = time.monotonic()
         self._program.start(self._table, samples, self._mark)
         self._window.add(samples, time.monotonic() - began)
