@@ -5,16 +5,20 @@ from typing import Any, cast
 
 import pytest
 
-from wdsflow.filtering.deciding.program import Program
+from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.shard.sample_window import SampleWindow, WindowSize
+from wdsflow.shards.samples.tar_samples import TarSample
 
 CAPTION = 1 << 20
 
 
-def sample(**sizes: int) -> Any:
+def sample(**sizes: int) -> Seen:
     members = {name: (f"0.{name}", size, 0, 0, "file") for name, size in sizes.items()}
-    return SimpleNamespace(row=SimpleNamespace(start=0, end=512), view=SimpleNamespace(members=members))
+    return Seen(
+        cast("Any", SimpleNamespace(start=0, end=512, fields=tuple(members))),
+        cast("Any", SimpleNamespace(members=members)),
+    )
 
 
 def test_windows_grow_while_whole_ones_are_quick() -> None:
@@ -34,10 +38,25 @@ def test_a_window_is_full_when_what_it_holds_is_large(field: str, most: int) -> 
     window = SampleWindow(Program(Recipe(where="width > 1")), size)
     count = 0
     while not window.full:
-        window.add(cast("Any", sample(**{field: CAPTION})), 0.5)
+        window.add([sample(**{field: CAPTION})], 0.5)
         count += 1
     assert count <= most
     assert (field == "jpg") is (count == 1_000)
     assert window.seconds == 0.5 * count
     assert len(window.take()) == count
     assert window.seconds == 0.0
+
+
+def test_neighbouring_samples_come_in_parts_that_the_window_has_room_for() -> None:
+    size = WindowSize()
+    size.samples = 5
+    window = SampleWindow(Program(Recipe(where="width > 1")), size)
+    window.add([sample(jpg=1)] * 3, 0.0)
+    group = []
+    for number in range(8):
+        group.append(TarSample(number, str(number), start=number << 20))
+        group[-1].end = (number + 1) << 20
+    # One that is larger than all that a window may hold comes alone.
+    group[-1].end += 1 << 30
+    parts = [[tar_sample.number for tar_sample in part] for part in window.parts(group)]
+    assert parts == [[0, 1], [2, 3], [4, 5], [6], [7]]

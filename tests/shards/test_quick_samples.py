@@ -42,13 +42,17 @@ _ODD_NAMES = [
 ]
 
 
-def _all(path: Path) -> list[Any]:
+def _all(path: Path, *, keep: bool = False) -> list[Any]:
+    data = path.read_bytes()
     with open_source(named(str(path))) as source:
-        samples = Samples(source, contents=False, keep=False)
+        samples = Samples(source, contents=False, keep=keep)
         each: list[Any] = []
         try:
             for s in samples:
                 fields = {name: tuple(row) for name, row in s.fields.items()}
+                for row in s.fields.values() if keep else ():
+                    assert data.startswith(samples.glance(row[2], 40), row[2])
+                    assert samples.read(row, 0, 40) == data[row[2] : row[2] + min(40, row[1])]
                 each.append((s.number, s.key, s.start, s.end, s.trouble, fields))
         except SourceError as error:  # not a tar any more
             each.append(str(error))
@@ -156,12 +160,17 @@ def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypa
     draw, path = random.Random(seed), tmp_path / "a.tar"
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_WINDOW", 4096)
+        monkeypatch.setattr(windows, "_DENSE_WINDOW", 4096)
+    # Members are read whole, or only their first bytes, or both in turns.
+    monkeypatch.setattr(windows, "_DENSE", draw.choice((1, 1000, 1500, 16 << 10)))
     _write(path, draw, odd=draw.choice((0, 0.002, 0.02, 0.2)))
     if seed % 3 == 1:
         _damage(path, draw)
     elif seed % 3 == 2:
         _flip_headers(path, draw)
-    assert _all(path) == _with_care(path, monkeypatch)
+    expected = _with_care(path, monkeypatch)
+    assert _all(path) == expected
+    assert _all(path, keep=True) == expected
 
 
 @pytest.mark.parametrize("odd", ["d/.jpg", "__x__.jpg", "__MACOSX/a.jpg", "a.b.jpg", "d\n/.jpg", "02.JPG", "06.jpg"])

@@ -18,8 +18,8 @@ from .marks import OPAQUE
 from .rows import Row
 from .run_lists import read_rows
 from .run_pipeline import run_pipeline
-from .run_reports import RunRequest
-from .sample_copies import END, SamplePlace, TinyTars, numbered_keys, renamed
+from .run_request import RunRequest
+from .sample_copies import TAR_END, SampleLocation, SmallTars, numbered_keys, renamed
 
 # Of each sample another number of copies, so that values which came from one sample cannot be taken for those of two:
 # two values of one sample come equally often, and no two numbers are equal.
@@ -36,7 +36,7 @@ _BATCHES = 10
 
 
 def single_valued_columns(
-    spec: str, places: Sequence[SamplePlace], rest: int, patience: float, *, allow_pipe: bool
+    spec: str, places: Sequence[SampleLocation], rest: int, patience: float, *, allow_pipe: bool
 ) -> frozenset[str]:
     """Run a pipeline over copies of some samples, and return the columns of which each sample gives one value.
 
@@ -51,7 +51,7 @@ def single_valued_columns(
         Names of columns; none if the pipeline does not run over the copies to its end.
     """
     with scratch("copies") as shards, scratch("run") as folder:
-        tars = TinyTars(shards, allow_pipe=allow_pipe)
+        tars = SmallTars(shards, allow_pipe=allow_pipe)
         samples = _different_samples(places, tars)
         factor = max(1, math.ceil(_BATCHES * rest / sum(COPIES)))
         copies = [factor * count for count in COPIES[-len(samples) :]]
@@ -61,17 +61,17 @@ def single_valued_columns(
         # All shards have as many samples: a pipeline may read them side by side.
         copies[-1] -= sum(copies) % len(shards_written)
         urls = _write(samples, copies, places[0].key, shards_written, tars)
-        request = RunRequest(tuple(urls), str(folder), seconds=_SECONDS, held=sum(copies))
+        request = RunRequest(tuple(urls), str(folder), seconds=_SECONDS, shard_samples=sum(copies))
         try:
             run = run_pipeline(spec, request, patience)
         except PipelineError:
             return frozenset()
-        if run.how != "ended" or run.limit:
+        if run.end != "ended" or run.limit:
             return frozenset()
         return single_valued(read_rows(folder), copies, rest)
 
 
-def _different_samples(places: Sequence[SamplePlace], tars: TinyTars) -> list[list[tuple[str, bytes]]]:
+def _different_samples(places: Sequence[SampleLocation], tars: SmallTars) -> list[list[tuple[str, bytes]]]:
     """Return the members of samples from all parts of the set, whose contents differ and whose fields are the usual ones."""
     wanted = 4 * len(COPIES)
     step = max(1, len(places) // wanted)
@@ -101,7 +101,7 @@ def _different_samples(places: Sequence[SamplePlace], tars: TinyTars) -> list[li
 
 
 def _write(
-    samples: Sequence[list[tuple[str, bytes]]], copies: Sequence[int], key: str, shards: Sequence[str], tars: TinyTars
+    samples: Sequence[list[tuple[str, bytes]]], copies: Sequence[int], key: str, shards: Sequence[str], tars: SmallTars
 ) -> list[str]:
     """Write copies of samples into shards with the names of others, under keys like one of theirs."""
     order = [number for number, count in enumerate(copies) for _ in range(count)]
@@ -110,7 +110,7 @@ def _write(
     pieces = []
     for name, number in zip(numbered_keys(key, len(order)), order, strict=True):
         pieces.append(renamed(name, samples[number]))
-    return [tars.write(b"".join(pieces[index :: len(shards)]) + END, shard) for index, shard in enumerate(shards)]
+    return [tars.write(b"".join(pieces[index :: len(shards)]) + TAR_END, shard) for index, shard in enumerate(shards)]
 
 
 def single_valued(rows: Sequence[Row], copies: Sequence[int], rest: int) -> frozenset[str]:

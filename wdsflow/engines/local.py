@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from wdsflow.lazy import leave_pandas_out
+from wdsflow.old_objects import old_objects_kept
 
 from .base import Engine, T, Task, Trouble, Work, trouble_of
 from .peer import Mark, Peer, TaskProgress, receive, send, take_line
@@ -101,7 +102,8 @@ class OwnProcess(Engine[T]):
         """Work on the oldest task."""
         self._task = task = self._todo.popleft()
         try:
-            return task, self._function(task, self._mark)
+            with old_objects_kept():
+                return task, self._function(task, self._mark)
         except Exception as error:  # noqa: BLE001 - reported as by a worker
             return task, trouble_of(error)
         finally:
@@ -259,7 +261,8 @@ def serve(mark: int) -> None:
             function, argument = receive(line)
             note.begin()
             try:
-                answer = function(argument, note)
+                with old_objects_kept():
+                    answer = function(argument, note)
             except Exception as error:  # noqa: BLE001 - sent to the process that asked
                 answer = trouble_of(error)
             send(line, answer)

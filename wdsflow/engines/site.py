@@ -28,6 +28,11 @@ def usable_cores() -> int:
     return shown_cores() if quota is None else min(shown_cores(), max(1, int(quota)))
 
 
+def usual_processes(*, remote: bool) -> int:
+    """Return the number of processes for shards: one per core, two if they are on a server."""
+    return usable_cores() * (2 if remote else 1)
+
+
 def shown_cores() -> int:
     """Return how many processors this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,7 +11,7 @@ from wdsflow.engines.base import Engine, Trouble, work_on
 from wdsflow.engines.cluster import Cluster, connected
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
-from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
 from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
@@ -27,7 +27,6 @@ from wdsflow.models.loaded import WINDOW, ModelPlace, memory_share
 from wdsflow.models.model_costs import ModelCost, add_costs
 from wdsflow.models.processes import ModelProcesses, costs_here, models_at
 from wdsflow.records.unfinished import unfinished_run
-from wdsflow.scan.scan_pool import usual_processes
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.scratch import scratch
 from wdsflow.shards.shard import Shard
@@ -104,7 +103,8 @@ def engine_for(
     image = parse_size(recipe.image_memory)
     if cluster is None:
         own = BASE + 2 * (window - WINDOW)
-        workers = share_memory(options.memory, options.jobs, len(urls), image, usual_processes(urls), own)
+        usual = usual_processes(remote=any(url.path is None for url in urls[:1]))
+        workers = share_memory(options.memory, options.jobs, len(urls), image, usual, own)
         if not workers:
             return OwnProcess(run_shard)
         here = options.jobs is None and program_of(recipe).is_safe(scores=scores)

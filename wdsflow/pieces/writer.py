@@ -132,7 +132,15 @@ def _switch(file: int, *, on: bool) -> bool:
 
 
 def _buffer() -> memoryview:
-    return memoryview(mmap.mmap(-1, _STEP))  # aligned to a page, as direct writes require
+    # Aligned to a page, as direct writes require.
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        return memoryview(mmap.mmap(-1, _STEP))
+    # Memory that could be shared with other processes, the default, takes twice the time.
+    memory = mmap.mmap(-1, _STEP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)
 
 
 _CAN_FILL = hasattr(os, "preadv")  # not on Windows

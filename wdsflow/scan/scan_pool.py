@@ -8,7 +8,7 @@ from typing import NamedTuple
 from wdsflow.engines.base import Engine, EngineName, Trouble, work_on
 from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.peer import Mark
-from wdsflow.engines.site import Site, first_local, usable_cores
+from wdsflow.engines.site import Site, first_local, usual_processes
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 
@@ -74,11 +74,6 @@ def scan_shards(
     return [results[number] for number in range(len(urls))]
 
 
-def usual_processes(urls: Sequence[Shard]) -> int:
-    """Return the number of processes for these shards: one per core, two if the first one is on a server."""
-    return usable_cores() * (2 if urls and urls[0].path is None else 1)
-
-
 def scan_task(task: ScanTask, _: Mark) -> ShardEvidence:
     """Scan a shard in a worker process."""
     return task.how(task.url, task.options)
@@ -98,7 +93,7 @@ def _on_this_machine(tasks: Sequence[ScanTask], jobs: int | None) -> "Engine[Sca
 
     Remote shards are read in parallel regardless of size, and in a separate process a damaged image can crash only a decoder.
     """
-    most = min(len(tasks), jobs or usual_processes([task.url for task in tasks[:1]]))
+    most = min(len(tasks), jobs or usual_processes(remote=any(task.url.path is None for task in tasks[:1])))
     if most <= 1:
         return OwnProcess(scan_task)
     if jobs is None and len(tasks) <= _MANY:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
+from wdsflow.old_objects import old_objects_kept
 from wdsflow.shards.source.streams import end_commands
 
 Job = TypeVar("Job")
@@ -35,7 +36,7 @@ def run_in_threads(
     stop = threading.Event()
     threads: list[threading.Thread] = []
     remember = lambda: threads.append(threading.current_thread())  # noqa: E731
-    with ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool:
+    with old_objects_kept(), ThreadPoolExecutor(min(jobs, len(work)) or 1, "wdsflow-shard", remember) as pool:
         futures: dict[Future[Result], Job] = {}
         try:
             futures |= {pool.submit(do, job, stop): job for job in work}

@@ -15,6 +15,9 @@ from wdsflow.validate.tracing import errors
 from wdsflow.validate.tracing.errors import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
 
+# Each starts a process that imports PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 GPU = "this machine has no GPU"
 
 

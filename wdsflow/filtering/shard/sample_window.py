@@ -1,10 +1,13 @@
 """Samples of a shard that are decided together."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.recipe.recipe import Recipe
+from wdsflow.shards.samples.tar_samples import TarSample
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 # A query takes 1 to 2 ms, so that it should be for many samples.
@@ -13,6 +16,7 @@ _MOST_SAMPLES = 4096
 _MOST_DECODED = 64
 _MOST_BYTES = 16 << 20
 _FIRST_SAMPLES = 8
+_end_of = attrgetter("end")
 # A window that takes no longer may be followed by a larger one.
 _QUICK_SECONDS = 0.2
 
@@ -56,17 +60,27 @@ class SampleWindow:
         self._bytes = 0
         self.seconds = 0.0
 
-    def add(self, sample: Seen, seconds: float) -> None:
-        """Add the next sample, whose first scores took ``seconds``."""
-        self._samples.append(sample)
+    def parts(self, samples: Sequence[TarSample]) -> Iterator[Sequence[TarSample]]:
+        """Yield neighbouring samples in parts that the window has room for, of at most 16 MB of the tar."""
+        at = 0
+        while at < len(samples):
+            room = min(self._size.samples, self._most) - len(self._samples)
+            stop = bisect_right(samples, samples[at].start + _MOST_BYTES, at, min(at + room, len(samples)), key=_end_of)
+            stop = max(stop, at + 1)
+            yield samples[at:stop]
+            at = stop
+
+    def add(self, samples: Sequence[Seen], seconds: float) -> None:
+        """Add the next samples, whose first scores took ``seconds``."""
+        self._samples += samples
         self.seconds += seconds
         if self._decodes:
-            self._bytes += sample.row.end - sample.row.start
+            self._bytes += sum(row.end - row.start for row, _ in samples)
             return
         # Of images only the header is read; what else a score reads, such as captions and json, is held.
-        for name, member in sample.view.members.items():
-            if name not in IMAGE_FIELDS:
-                self._bytes += member[1]
+        for row, view in samples:
+            for name in _text_fields(row.fields):
+                self._bytes += view.members[name][1]
 
     @property
     def full(self) -> bool:
@@ -79,3 +93,9 @@ class SampleWindow:
         taken, self._samples, self._bytes = self._samples, [], 0
         self.seconds = 0.0
         return taken
+
+
+@lru_cache(maxsize=64)
+def _text_fields(fields: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the fields of a sample that are not images."""
+    return tuple(name for name in fields if name not in IMAGE_FIELDS)

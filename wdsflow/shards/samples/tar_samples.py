@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 
 from wdsflow.shards.source.base import Range, Source, SourceError
 from wdsflow.shards.tar.damaged_headers import HeaderGap
@@ -166,18 +167,26 @@ class Samples:
         return data if len(data) == size else self.source.read_at(offset, size)
 
     def __iter__(self) -> Iterator[TarSample]:
-        found = self._found()
-        return found if self.source.fault is None else self._distrusted(found, self.source.fault.trusted)
+        return chain.from_iterable(self.groups())
+
+    def groups(self) -> Iterator[list[TarSample]]:
+        """Yield neighbouring samples whose bytes are in memory together, one or more at a time.
+
+        In place of the iteration, for callers that do a step for many samples at once.
+        """
+        groups = self._groups()
+        return groups if self.source.fault is None else self._distrusted(groups, self.source.fault.trusted)
 
     @staticmethod
-    def _distrusted(found: Iterator[TarSample], trusted: int) -> Iterator[TarSample]:
+    def _distrusted(groups: Iterator[list[TarSample]], trusted: int) -> Iterator[list[TarSample]]:
         """Mark the samples after the byte up to which a damaged compressed stream is trusted."""
-        for sample in found:
-            if any(row[2] + row[1] > trusted for row in sample.fields.values()):
-                sample.trouble = "beside-damage"
-            yield sample
+        for group in groups:
+            for sample in group:
+                if any(row[2] + row[1] > trusted for row in sample.fields.values()):
+                    sample.trouble = "beside-damage"
+            yield group
 
-    def _found(self) -> Iterator[TarSample]:
+    def _groups(self) -> Iterator[list[TarSample]]:
         waiting, seen, repeats = self._waiting, self._seen, self._repeats
         for batch in self._walk:
             rows, at = batch.rows, 0
@@ -189,13 +198,17 @@ class Samples:
                     pass
                 elif repeats.pause:
                     repeats.pause -= 1
-                else:
-                    for sample in self._repeated(current, rows, at):
-                        yield current
-                        current = self._current = sample
-                        at += len(self._names)
-                        if seen.pieces is not pieces:
-                            seen.take(pieces)
+                elif repeated := self._repeated(current, rows, at):
+                    complete = [current, *repeated[:-1]]
+                    if seen.pieces is not pieces:
+                        # Of the current sample, the bytes are in the pieces before.
+                        yield complete[:1]
+                        seen.take(pieces)
+                        del complete[0]
+                    if complete:
+                        yield complete
+                    current = self._current = repeated[-1]
+                    at += len(self._names) * len(repeated)
                     if at == len(rows):
                         break
                 name, size, data, header, kind = row = rows[at]
@@ -211,9 +224,11 @@ class Samples:
                             seen.take(pieces)
                         continue
                 if batch.behind and at == 1 and (parted := self._parted(batch.behind)) is not None:
-                    yield parted
-                yield from self._take(row, pieces, beyond=batch.beyond)
-        yield from self._last()
+                    yield [parted]
+                for sample in self._take(row, pieces, beyond=batch.beyond):
+                    yield [sample]
+        for sample in self._last():
+            yield [sample]
 
     def _parted(self, behind: Behind) -> TarSample | None:
         """Return the sample before the end of an archive or before damage, where the walk went on."""
@@ -277,18 +292,22 @@ class Samples:
         if not (keys := self._repeats.keys(rows, at, self._endings)):
             return []
         part = rows[at : at + width * len(keys)]
-        starts, ends = [row[3] for row in part], [data + (size + 511 & -512) for _, size, data, _, _ in part]
-        if starts != [self._end, *ends][:-1]:
-            apart = next(n for n, end in enumerate([self._end, *ends]) if starts[n] != end)
+        starts = [row[3] for row in part]
+        ends = [self._end, *[data + (size + 511 & -512) for _, size, data, _, _ in part]]
+        if starts != ends[:-1]:
+            apart = next(n for n, end in enumerate(ends) if starts[n] != end)
             del keys[apart // width :]
         found = []
         for first, key in zip(range(0, len(part), width), keys, strict=False):
+            last = first + width
             sample = TarSample(self._number, key, starts[first])
-            sample.fields, sample.names = dict(zip(names, part[first : first + width], strict=True)), names
-            sample.end = self._end = ends[first + width - 1]
+            sample.fields = dict(zip(names, part[first:last], strict=True))
+            sample.names = names
+            sample.end = ends[last]
             self._number += 1
             found.append(sample)
         if found:
+            self._end = found[-1].end
             self._before, self._prefix = names, _NO_NAME
         return found
 
