@@ -18,8 +18,9 @@ from support.stacks import print_stacks
 
 from tests import processes
 from tests.depth import refuse_both
-from tests.forked import Program
+from tests.fork_server import forked_python, start_server, stop_server
 from tests.processes import MARK, close_what_is_left_open, left_behind
+from tests.programs import Program
 from tests.skips import SkipWatch, expected_skips
 
 # The same cases each time, and no clock: what fails here was changed here. `scripts/test deep` draws new ones, and more.
@@ -49,7 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch for skipped tests where that is asked for; of several processes, in the one that hears of all tests."""
+    """Start the server of programs; watch for skipped tests, of several processes in the one that hears of all tests."""
+    start_server()
     if config.getoption("--only-expected-skips") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(SkipWatch(expected_skips()))
 
@@ -103,6 +105,7 @@ def _leaves_open(item: pytest.Item) -> bool:
 def no_process_is_left() -> Iterator[None]:
     """Fail at the end where tests have left processes behind."""
     yield
+    stop_server()
     _, left = psutil.wait_procs(left_behind(), timeout=processes.PATIENCE)
     told = []
     for each in left:
@@ -111,6 +114,13 @@ def no_process_is_left() -> Iterator[None]:
             each.kill()
     if told:
         pytest.fail("tests have left processes behind:\n" + "\n".join(told))
+
+
+@pytest.fixture(scope="module")
+def forked_programs() -> Iterator[None]:
+    """Let Python programs that tests of a file start be forks of one that has imported PyTorch."""
+    with forked_python():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -135,14 +145,6 @@ def drive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[list[d
 
     yield run
     program.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def early(no_process_is_left: None, request: pytest.FixtureRequest) -> None:
-    """Fork the processes of all tests before the first one leaves anything in this process."""
-    for name in ("real_readers", "drive"):
-        if any(name in getattr(item, "fixturenames", ()) for item in request.session.items):
-            request.getfixturevalue(name)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -155,7 +156,10 @@ def _make_venv() -> None:
 
 
 def _call(run: list[str], out: object, log: Path) -> None:
-    done = subprocess.run(run, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, check=False)  # type: ignore[call-overload]
+    # uv leaves lock files in the folder for temporary files.
+    with tempfile.TemporaryDirectory(prefix="wt-") as temporary:
+        environment = {**os.environ, "TMPDIR": temporary}
+        done = subprocess.run(run, stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, check=False, env=environment)  # type: ignore[call-overload]
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
         sys.exit(f"failed.\n\n{' '.join(run)}\n\n{tail}\n\nThe whole output is in {log}.")

@@ -37,6 +37,23 @@ def test_captions_in_json_are_found_by_auto_and_named(tmp_path: Path, capsys):
     assert names(tmp_path / "new" / "0000.tar")[:3] == ["000000.jpg", "000000.json", "000000.txt"]
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a{}.jsn", ["--rename", "jsn=json"]),
+        ("a{}.json ", ["--pair-names"]),
+        # The dots of the key are replaced first.
+        ("a{}.v1.json", []),
+    ],
+)
+def test_captions_may_be_in_a_field_that_another_step_names(name: str, options: list[str], tmp_path: Path):
+    image, caption = name.replace("json", "jpg").replace("jsn", "jpg").strip(), b'{"caption": "a cat"}'
+    members = [member for n in range(3) for member in ((image.format(n), b"x"), (name.format(n), caption))]
+    write_tar(tmp_path / "0.tar", members)
+    assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), *options, "--caption", "json:caption") == 0
+    assert sum(member.endswith(".txt") for member in names(tmp_path / "new/0.tar")) == 3
+
+
 def test_auto_without_captions_in_json_is_wrong_use_and_writes_nothing(tmp_path: Path, capsys):
     write_tar(tmp_path / "0.tar", [("a.jpg", b"x"), ("a.json", b'{"width": 3}')])
     assert run(str(tmp_path / "0.tar"), "-o", str(tmp_path / "new"), "--caption", "auto") == 2

@@ -16,6 +16,9 @@ from tests.servers import http_server
 from tests.training.shards import samples, write_tar
 from tests.training.trainings import write_model
 
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 SECRET = "s3cr3tw0rd"
 # What comes before the host of a url, and after its path.
 FORMS = [
@@ -88,7 +91,7 @@ def test_the_feed_reads_a_url_with_a_secret_and_hides_it(server: str):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("open_clip_train") is None, reason="needs OpenCLIP")
-def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Path, server: str):
+def test_openclip_trains_on_a_url_with_a_secret_and_does_not_log_it(tmp_path: Path, server: str, forked_programs: None):
     write_model(tmp_path)
     data = ("--train-data", f"http://me:{SECRET}@{server}/0.tar", "--val-data", f"http://{server}/0.tar?token={SECRET}")
     sizes = (

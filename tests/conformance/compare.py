@@ -14,7 +14,7 @@ from typing import Any
 from tests.conformance.generate import ShardSet, make_set
 from tests.conformance.indexed import INDEXED, clear, folder_of, write_index
 from tests.conformance.predict import Prediction, predict, scan_all
-from tests.forked import Program
+from tests.programs import Program
 from wdsflow.readers import READERS, Options, scan_options
 from wdsflow.shards.source.base import named
 

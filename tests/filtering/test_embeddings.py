@@ -536,6 +536,14 @@ def test_workers_take_embeddings_from_the_ledger_and_load_what_is_missing(scored
         assert found.column("failed").null_count == SAMPLES - 1
 
 
+def numbers(table, name: str):
+    """Return all numbers of a column, also of lists of vectors, in order."""
+    values = table.column(name).combine_chunks()
+    while pa.types.is_list(values.type):
+        values = values.flatten()
+    return values.drop_null().to_numpy(zero_copy_only=False)
+
+
 def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
     scored, clip, head, source, tmp_path, monkeypatch
 ):
@@ -555,7 +563,10 @@ def test_a_ledger_that_gets_more_scores_keeps_its_embeddings_and_uses_them(
         assert len(kept) == 4
         assert grown.select(kept).equals(table(scored, shard).select(kept))
         assert grown.column_names == at_once.column_names
-        assert grown.select([*kept, "embedded", words, first]).equals(at_once.select([*kept, "embedded", words, first]))
+        assert grown.select(["embedded", words]).equals(at_once.select(["embedded", words]))
+        # Some processors round differently in batches of another size: by one step of a half float.
+        for name in (*kept, first):
+            np.testing.assert_allclose(numbers(grown, name), numbers(at_once, name), rtol=2e-3, atol=1e-4)
 
 
 def test_the_record_says_the_precision_that_was_used_and_another_is_refused(clip, source, tmp_path):

@@ -54,6 +54,10 @@ ALL = {*PAIR, "json"}
         (["1.jpg", "1.json", "1.jpg.txt"], {"1": ALL}),
         (["img1.jpg", "img1.json", "1.txt"], {"1": ALL}),
         (["IMG_1.jpg", "IMG_1.json", "img_1.txt"], {"IMG_1": ALL}),
+        # so does a label
+        (["1/image.jpg", "1/image.cls", "1/caption.txt"], {"1": {*PAIR, "cls"}}),
+        (["IMG_1.jpg", "IMG_1.cls", "img_1.txt"], {"IMG_1": {*PAIR, "cls"}}),
+        (["1/image.jpg", "1/image.cls", "1/caption.json"], {"1": {"jpg", "cls", "json"}}),
         # one of ten captions is missing
         (
             [*(f"{n}_image.jpg" for n in range(10)), *(f"{n}_caption.txt" for n in range(9))],
@@ -84,6 +88,7 @@ def test_names_that_evidently_belong_together_are_paired(names: list[str], expec
         ["1.jpg", "1.txt", "2.jpg", "2.txt"],
         # json has the captions
         ["1/image.jpg", "1/image.json", "2/image.jpg", "2/image.json", "about/this.txt"],
+        ["1.jpg", "1.cls", "2.jpg", "2.cls", "about/this.txt"],
         ["a.jpg", "b.txt"],
         ["README", "1.jpg", "1.txt"],
     ],
@@ -97,7 +102,7 @@ NAMES = st.builds(
     "{}{}.{}".format,
     st.sampled_from(["", "", "1/", "2/", "images/", "captions/", "d/1/"]),
     PIECES,
-    st.sampled_from(["jpg", "txt", "json", "png", "txt ", "jpg.txt"]),
+    st.sampled_from(["jpg", "txt", "json", "cls", "png", "txt ", "jpg.txt"]),
 )
 
 

@@ -12,11 +12,12 @@ from tests.filtering.shards import digests
 from tests.reshaping.sets import entries, in_folder, keys_of, members, write_set
 from tests.shards.archives import write_tar
 from wdsflow.records.refusals import OtherOptions
-from wdsflow.reshaping.reshard.arrange import END, KEY, PLACE, START, arrange
-from wdsflow.reshaping.reshard.read_inputs import InputJob, MembersApart
+from wdsflow.reshaping.reshard import InterleavedMembers, RepeatedKeys
+from wdsflow.reshaping.reshard.arrange import arrange
+from wdsflow.reshaping.reshard.input_job import InputJob
 from wdsflow.reshaping.reshard.reshard_options import ReshardRequest, checked
+from wdsflow.reshaping.reshard.row_file import END, KEY, ORIGIN, START
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
-from wdsflow.reshaping.reshard.write_parts import RepeatedKeys
 
 SHUFFLED = {  # the keys of two parts, by seed 1
     "a": "000000003 000020003 000020000 000020004 000000001 000000000 000010000 000010002",
@@ -100,7 +101,7 @@ def test_more_samples_than_are_read_at_a_time_are_arranged_together(tmp_path: Pa
     assert not left_out
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["part-0.rows"]
     found = part.read(0, part.count)
-    places = list(zip((found[:, PLACE] >> 16).tolist(), (found[:, START] // 1024).tolist(), strict=True))
+    places = list(zip((found[:, ORIGIN] >> 16).tolist(), (found[:, START] // 1024).tolist(), strict=True))
     every = [(number, place) for number, count in enumerate(counts) for place in range(count)]
     assert sorted(places) == every
     assert (found[:, END] == found[:, START] + 1024).all()
@@ -197,7 +198,7 @@ def test_samples_whose_members_are_not_together_are_not_parted(tmp_path: Path, f
     for number, names in enumerate((first, second)):
         write_tar(tmp_path / f"in/{number}.tar", [(name, name.encode()) for name in names])
     for options in ({}, {"shuffle": 1}):
-        with pytest.raises(MembersApart, match=where):
+        with pytest.raises(InterleavedMembers, match=where):
             reshard_shards(str(tmp_path / "in"), tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 

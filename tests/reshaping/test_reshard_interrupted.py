@@ -17,7 +17,7 @@ from tests.reshaping.sets import Samples, in_folder, members, write_set
 from tests.reshaping.test_reshard_hostile import packed_set
 from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
-MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_parts", "xxhash"]
+MODULES = ["wdsflow.reshaping.reshard.run_reshard", "wdsflow.reshaping.reshard.write_output", "xxhash"]
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ SPLITS = {
     "wdsflow.repair.junk_names": "keys of dot-files, which readers split in their own way",
     "wdsflow.repair.regroup": "joins members that are not adjacent",
     "wdsflow.repair.shard_samples": "whether a member with a damaged header fits its neighbours",
-    "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
+    "wdsflow.reshaping.reshard.write_output": "the members of one sample, in their new place",
 }
 HEADERS = {
-    "wdsflow.reshaping.reshard.write_parts": "the members of one sample, in their new place",
+    "wdsflow.reshaping.reshard.write_output": "the members of one sample, in their new place",
     "wdsflow.repair.shard_samples": "links, by tarfile itself",
 }
 

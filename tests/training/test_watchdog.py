@@ -17,6 +17,9 @@ from wdsflow.training.stalls.stall import StallError
 from wdsflow.training.stalls.watchdog import Watchdog
 
 torch = pytest.importorskip("torch")
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 MESSAGE = "of 2, worker 3: a whole pass over its 3 shards gave 0 usable samples"
 STALL_AFTER = 1.0
@@ -168,7 +171,7 @@ def ends(tmp_path_factory):
     script.write_text(SCRIPT)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     environment["OMP_NUM_THREADS"] = "1"
-    command = [sys.executable, script, MESSAGE, str(STALL_AFTER), out]
+    command = [sys.executable, str(script), MESSAGE, str(STALL_AFTER), out]
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
     return {name: (code, (out / f"{name}.err").read_text()) for name, code in found.items()}

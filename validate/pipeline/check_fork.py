@@ -1,77 +1,130 @@
 """Do a loader's workers start by fork, spawn and forkserver, and give the same samples?"""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wdsflow.text.words import listed
 
 from ..finding import Severity
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import LoaderRequest, LoaderRun, LoaderRuns
-from .rows import identifying, identity
+from .loader_messages import LoaderFacts, LoaderRequest, LoaderRun
+from .loader_runs import LoaderRuns
+from .rows import identifying
 
-_CODE = "P329"
+_RULE = "P329"
 METHODS = ("fork", "spawn", "forkserver")
+# Of a loader that has none.
+_WORKERS = 2
+
+# What identifies samples, in order.
+_SampleIds = list[tuple[str, ...]]
 
 
 def check_fork(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
-    """Return whether a loader works with each start method; a loader without workers is tried with two."""
+    """Return whether a loader works with each start method; a loader without workers is tried with two.
+
+    Args:
+        runs: starts runs of the loader.
+        request: for one of them.
+        base: a run of the loader as it is.
+    """
     facts = base.facts
-    if facts.own_method:
+    if facts.has_start_method:
         return CheckResult("fork", "its DataLoader has its own multiprocessing_context: no other method is used")
     if not facts.can_have_workers:
         return CheckResult("fork", "no DataLoader is found in it, so no start method was tried", judged=False)
-    workers = facts.workers or 2
-    one = replace(request, epochs=1, workers=None if facts.workers else workers)
-    again, *found = runs.run_all([replace(one, method=method) for method in (METHODS[0], *METHODS)])
-    if any("context has already been set" in run.error for run in found):
+    request = replace(request, epochs=1, workers=None if facts.workers else _WORKERS)
+    # Two by fork show whether two runs are alike at all.
+    forked_again, *by_method = runs.run_all(
+        [replace(request, start_method=method) for method in (METHODS[0], *METHODS)]
+    )
+    if any("context has already been set" in run.error for run in by_method):
         return CheckResult("fork", "it sets the start method itself: no other is used")
-    whole = again.how == found[0].how == "ended" and all([*again.whole, *found[0].whole])
-    columns = identifying(again.rows, found[0].rows, unique_keys=request.unique_keys, whole=True) if whole else ()
-    alike, *ids = ([identity(row, columns) for row in run.rows] for run in (again, *found))
-    # Otherwise it draws samples, or orders shards, by chance.
-    same = bool(columns) and Counter(alike) == Counter(ids[0])
-    by_text: dict[str, list[str]] = {}
-    for method, run, theirs in zip(METHODS, found, ids, strict=True):
-        texts = _failures(run) or (
-            _differences(ids[0], theirs, ordered=alike == ids[0]) if same and all(run.whole) else []
-        )
-        for text in texts:
-            by_text.setdefault(text, []).append(method)
-    severity: Severity = "error" if facts.workers else "warning"
-    if_any = "" if facts.workers else f"with num_workers={workers}, "
-    faults = [
-        LoaderFault(_CODE, f"{if_any}{listed(methods)}: {text}{_lacks(base, text, methods)}", severity)
-        for text, methods in by_text.items()
-    ]
-    summary = f"the same samples by {listed(list(METHODS))}"
-    if not same:
-        why = f"two runs by {METHODS[0]} differ, or do not end"
-        summary = f"it starts by {listed(list(METHODS))}; its samples were not compared: {why}"
+    methods_of = _differences(forked_again, by_method, unique_keys=request.unique_keys)
+    faults = []
+    for text, methods in methods_of.items():
+        message = f"{listed(methods)}: {text}{_missing_globals(facts, text, methods)}"
+        severity: Severity = "error"
+        if not facts.workers:
+            message = f"with num_workers={_WORKERS}, {message}"
+            severity = "warning"
+        faults.append(LoaderFault(_RULE, message, severity))
+    if _are_alike(forked_again, by_method[0], unique_keys=request.unique_keys):
+        summary = f"the same samples by {listed(METHODS)}"
+    else:
+        reason = f"two runs by {METHODS[0]} differ, or do not end"
+        summary = f"it starts by {listed(METHODS)}; its samples were not compared: {reason}"
     return CheckResult("fork", summary, tuple(faults))
 
 
+def _differences(forked_again: LoaderRun, by_method: Sequence[LoaderRun], *, unique_keys: bool) -> dict[str, list[str]]:
+    """Return what is wrong with some methods, and these methods."""
+    forked = by_method[0]
+    columns = _identifying_columns(forked_again, forked, unique_keys=unique_keys)
+    are_alike = _are_alike(forked_again, forked, unique_keys=unique_keys)
+    same_order = _sample_ids(forked_again, columns) == _sample_ids(forked, columns)
+    methods_of: dict[str, list[str]] = {}
+    for method, run in zip(METHODS, by_method, strict=True):
+        texts = _failures(run)
+        if not texts and are_alike and all(run.complete):
+            difference = _difference(_sample_ids(forked, columns), _sample_ids(run, columns), same_order=same_order)
+            texts = [difference] if difference else []
+        for text in texts:
+            methods_of.setdefault(text, []).append(method)
+    return methods_of
+
+
+def _are_alike(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool) -> bool:
+    """Return whether two runs by fork give the same samples; otherwise the loader draws some, or orders shards, by chance."""
+    columns = _identifying_columns(forked_again, forked, unique_keys=unique_keys)
+    return bool(columns) and Counter(_sample_ids(forked_again, columns)) == Counter(_sample_ids(forked, columns))
+
+
+def _identifying_columns(forked_again: LoaderRun, forked: LoaderRun, *, unique_keys: bool) -> tuple[str, ...]:
+    """Return the columns that identify samples in two runs by fork; none if one of these did not read all."""
+    for run in (forked_again, forked):
+        if run.status != "ended" or not all(run.complete):
+            return ()
+    return identifying(forked_again.rows, forked.rows, unique_keys=unique_keys, whole=True)
+
+
+def _sample_ids(run: LoaderRun, columns: Sequence[str]) -> _SampleIds:
+    return [sample for epoch in run.sample_ids(columns) for sample in epoch]
+
+
 def _failures(run: LoaderRun) -> list[str]:
-    if run.how == "ended":
+    """Return why a run failed; none if it did not."""
+    if run.status == "ended":
         return []
-    if run.no_guard:
+    if run.lacks_main_guard:
         return ['a worker imports the script, which starts processes again: put that under if __name__ == "__main__"']
-    line = run.facts.lines.get("reads") if run.how == "hung" else ""
-    return list(run.unpicklable) or [f"{line}: {run.failure}" if line else run.failure]
+    if run.unpicklable:
+        return list(run.unpicklable)
+    line = run.facts.lines.get("reads", "")
+    if run.status == "hung" and line:
+        return [f"{line}: {run.failure}"]
+    return [run.failure]
 
 
-def _differences(ours: list[tuple[str, ...]], theirs: list[tuple[str, ...]], *, ordered: bool) -> list[str]:
-    """Return how a run differs from the first one, by fork."""
-    lacking, more = (Counter(ours) - Counter(theirs)).total(), (Counter(theirs) - Counter(ours)).total()
-    if lacking or more:
-        return [f"other samples than by {METHODS[0]}: {lacking:,} are missing and {more:,} are new"]
-    return [f"another order than by {METHODS[0]}"] if ordered and ours != theirs else []
+def _difference(forked: _SampleIds, other: _SampleIds, *, same_order: bool) -> str:
+    """Return how the samples of a run differ from those by fork; "" if they do not.
+
+    ``same_order``: two runs by fork give the same order.
+    """
+    missing = (Counter(forked) - Counter(other)).total()
+    additional = (Counter(other) - Counter(forked)).total()
+    if missing or additional:
+        return f"other samples than by {METHODS[0]}: {missing:,} are missing and {additional:,} are new"
+    if same_order and forked != other:
+        return f"another order than by {METHODS[0]}"
+    return ""
 
 
-def _lacks(base: LoaderRun, text: str, methods: list[str]) -> str:
-    """Return a text on globals that a spawned worker does not have."""
-    names = base.facts.set_globals
-    if not names or METHODS[0] in methods or "pickled" in text or "__main__" in text:
+def _missing_globals(facts: LoaderFacts, text: str, methods: Sequence[str]) -> str:
+    """Return a text on globals that a spawned worker does not have; "" if they cannot be why some methods fail."""
+    if not facts.set_globals or METHODS[0] in methods or "pickled" in text or "__main__" in text:
         return ""
-    line = f" ({base.facts.lines['sets']})" if base.facts.lines["sets"] else ""
-    return f"; making the loader sets the global {listed(list(names))}{line}, which a worker that is not forked lacks"
+    line = f" ({facts.lines['sets']})" if facts.lines["sets"] else ""
+    names = listed(facts.set_globals)
+    return f"; making the loader sets the global {names}{line}, which a worker that is not forked lacks"

@@ -5,28 +5,21 @@ from dataclasses import replace
 
 from wdsflow.scan.evidence import Evidence, ScanOptions
 from wdsflow.shards.scratch import scratch
-from wdsflow.shards.shard import Shard
-from wdsflow.text.words import how_many, listed
+from wdsflow.text.words import listed
 
 from ..verdicts.check_result import Check, CheckResult
 from .check_fork import METHODS, check_fork
 from .check_resume import check_resume
 from .check_workers import check_workers
 from .load_pipeline import PipelineError
-from .loader_process import LoaderRequest, LoaderRuns
-from .sample_copies import END, TinyTars, numbered_keys, renamed
+from .loader_messages import LoaderRequest, LoaderRun
+from .loader_runs import LoaderRuns
+from .loader_shards import FEWEST_SAMPLES, MORE_SAMPLES, clone_urls, shards_to_read
+from .sample_copies import SmallTars
 
-# Of a set that is read as it is.
-_MOST_BYTES, _MOST_SAMPLES = 64 << 20, 1000
-# Copies otherwise: shards, samples in each, and if these make few batches.
-_SHARDS, _EACH, _MORE = 8, 32, 256
-# Items of an epoch.
-_FEW = 8
-# The sample of which copies are made: the first is often odd.
-_CLONED = 3
-# Copies of one sample in a shard, at least.
-_CLONES = 16
-_ANSWERS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
+# Items of an epoch that show enough.
+_LEAST_ITEMS = 8
+_CHECKS = {"resume": check_resume, "fork": check_fork, "workers": check_workers}
 
 
 def check_loader(
@@ -45,63 +38,46 @@ def check_loader(
         PipelineError: the loader cannot be found, imported, built or read.
     """
     with scratch("check") as folder, LoaderRuns(spec, patience) as runs:
-        tars = TinyTars(folder, allow_pipe=options.allow_pipe)
-        for each in (_EACH, _MORE):
-            request, note = _request(evidence, tars, each)
-            request = replace(request, epochs=3 if "resume" in checks else 1)
+        tars = SmallTars(folder, allow_pipe=options.allow_pipe)
+        epochs = 3 if "resume" in checks else 1
+        for samples_of_shard in (FEWEST_SAMPLES, MORE_SAMPLES):
+            shards = shards_to_read(evidence, tars, samples_of_shard)
+            request = replace(shards.request, epochs=epochs)
             base = runs.run(request)
-            if base.how != "ended" or not note or sum(map(len, base.epochs[:1])) >= _FEW:
+            # A whole set has no more samples.
+            if not shards.are_copies or not _has_few_items(base):
                 break
-        if base.how == "ended" and not base.rows:
+        if base.status != "ended":
+            results = _without_base(spec, runs, request, base, checks)
+        elif not base.rows:
             raise PipelineError(f"{spec} gives no sample: wdsflow validate --pipeline {spec} without --check shows why")
-        if base.how == "ended" and "workers" in checks:
-            rows = max(len(item) for item in base.epochs[0])
-            request = replace(
-                request, clones=tuple(_clones(Shard.stored(request.urls[0]), tars, max(_CLONES, 2 * rows)))
-            )
-        found = [_ANSWERS[check](runs, request, base) for check in checks if base.how == "ended"]
-        # Perhaps it needs another start method.
-        if base.how != "ended" and "fork" in checks and base.facts.workers:
-            found = [check_fork(runs, request, base)]
-            if len(found[0].faults) != 1 or listed(list(METHODS)) in found[0].faults[0].message:
-                found = []
-            else:
-                why = f"it does not run as it is: {base.failure}"
-                found += [CheckResult(each, why, judged=False) for each in checks if each != "fork"]
-        if not found:
-            raise PipelineError(f"{spec} does not run: {base.failure}")
-        return [replace(each, notes=tuple(filter(None, (*each.notes, note)))) for each in found]
+        else:
+            if "workers" in checks:
+                largest = max((len(item) for item in base.epochs[0]), default=1)
+                request = replace(request, clone_urls=clone_urls(request.urls[0], tars, largest))
+            results = [_CHECKS[check](runs, request, base) for check in checks]
+        if shards.are_copies:
+            results = [replace(result, notes=(*result.notes, shards.note)) for result in results]
+        return results
 
 
-def _request(evidence: Evidence, tars: TinyTars, each: int) -> tuple[LoaderRequest, str]:
-    """Return shards that a loader reads in seconds: all of a small set, otherwise copies of the first samples, with a note."""
-    shards = [shard for shard in evidence.shards if shard.error is None]
-    size = sum(shard.size or _MOST_BYTES + 1 for shard in shards)
-    local = not any(shard.url.path is None for shard in shards)
-    if local and size <= _MOST_BYTES and evidence.samples <= _MOST_SAMPLES:
-        places, note = [tars.places_in(shard.url) for shard in shards], ""
-        urls: tuple[str, ...] = tuple(shard.url for shard in shards)
-    else:
-        first = [tars.first_in(shard.url, each) for shard in shards[:_SHARDS]]
-        copied = {url: some for some in first if some and (url := tars.tar(*some))}
-        urls, places = tuple(copied), list(copied.values())
-        samples = how_many(sum(map(len, places)), "sample")
-        note = f"the loader was run over copies of {samples} from {how_many(len(urls), 'shard')}"
-    found = [place.key for some in places for place in some]
-    keys = tuple(tuple(place.key for place in some) for some in places)
-    unique, most = len(set(found)) == len(found), 4 * max(500, len(found))
-    return LoaderRequest(urls, most=most, keys=frozenset(found), shard_keys=keys, unique_keys=unique), note
+def _has_few_items(base: LoaderRun) -> bool:
+    return base.status == "ended" and sum(map(len, base.epochs[:1])) < _LEAST_ITEMS
 
 
-def _clones(url: Shard, tars: TinyTars, count: int) -> list[str]:
-    """Return shards whose samples are copies of one sample under other keys."""
-    places = tars.first_in(url, _CLONED)
-    members = tars.members(places[-1]) if places else []
-    if not members:
-        raise PipelineError(f"no sample of {url} can be copied: leave this shard out")
-    urls = []
-    for start in range(0, 4000, 1000):
-        keys = numbered_keys(places[-1].key, count, start)
-        copies = b"".join(renamed(key, members) for key in keys)
-        urls.append(tars.write(copies + END, f"{start:06d}.tar"))
-    return urls
+def _without_base(
+    spec: str, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun, checks: Sequence[Check]
+) -> list[CheckResult]:
+    """Return what is wrong with a loader that does not run as it is, but does so with another start method.
+
+    Raises:
+        PipelineError: it runs with none, or that was not asked.
+    """
+    error = PipelineError(f"{spec} does not run: {base.failure}")
+    if "fork" not in checks or not base.facts.workers:
+        raise error
+    fork = check_fork(runs, request, base)
+    if len(fork.faults) != 1 or listed(METHODS) in fork.faults[0].message:
+        raise error
+    summary = f"it does not run as it is: {base.failure}"
+    return [fork, *(CheckResult(check, summary, judged=False) for check in checks if check != "fork")]

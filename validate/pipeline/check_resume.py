@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,216 +9,267 @@ from typing import NamedTuple
 from wdsflow.text.words import how_many
 
 from ..verdicts.check_result import CheckResult, LoaderFault
-from .loader_process import END, RANKS, LoaderRequest, LoaderRun, LoaderRuns, Place, SavedState
-from .rows import NO_KEYS, identifying, such_as
+from .loader_messages import EPOCH_END, RANKS, LoaderRequest, LoaderRun, Position, SavedState
+from .loader_runs import LoaderRuns
+from .resume_difference import ExpectedSamples, SampleIds, difference
+from .rows import NO_KEYS, identifying
 
-_WRONG, _NONE = "P327", "P328"
-# What differs between places.
+_DOES_NOT_RESUME, _HAS_NO_STATE = "P327", "P328"
+# What differs between the messages on one fault at several positions.
 _NUMBER = re.compile(r"[\d,]+ \w+|such as [^)]*")
-_OTHER_ORDER = "another order than without the interruption"
-Ids = list[tuple[str, ...]]
-
-
-class Taken(NamedTuple):
-    """A state, and what a run that resumes from it must hand out."""
-
-    state: SavedState
-    # Before its place, in its epoch.
-    done: Ids
-    # After it, in the same epoch.
-    rest: Ids
-    # In the next epoch.
-    later: Ids
 
 
 def check_resume(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> CheckResult:
-    """Return whether a loader resumes; ``base`` is an undisturbed run of the request, over three epochs."""
+    """Return whether a loader resumes.
+
+    Args:
+        runs: starts runs of the loader.
+        request: reads three epochs.
+        base: an undisturbed run of the request.
+    """
     facts = base.facts
-    if facts.stateful is None:
+    if facts.state_path is None:
         line = f"{facts.lines['reads']}: " if facts.lines["reads"] else ""
         text = f"{line}{facts.kind} has no state_dict: this loader cannot resume, an interrupted epoch begins again"
-        return CheckResult("resume", text, (LoaderFault(_NONE, text, "warning"),))
-    return _Resume(runs, request, base).result()
+        return CheckResult("resume", text, (LoaderFault(_HAS_NO_STATE, text, "warning"),))
+    return _ResumeCheck(runs, request, base).result()
 
 
-class _Resume:
+class _Checkpoint(NamedTuple):
+    """A state, and what a run that resumes from it must hand out."""
+
+    state: SavedState
+    expected: ExpectedSamples
+
+    @property
+    def epoch(self) -> int:
+        """The epoch with which a run begins that resumes here."""
+        epoch, items = self.state.position
+        return epoch + 1 if items == EPOCH_END else epoch
+
+    @property
+    def items(self) -> int:
+        """How many items of that epoch were handed out before."""
+        return max(0, self.state.position[1])
+
+
+class _ResumeCheck:
+    """Saves states, resumes from each, and collects what is wrong."""
+
     def __init__(self, runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> None:
-        self.runs, self.request, self.base = runs, request, base
+        self.runs = runs
+        self.request = request
+        self.base = base
+        # Columns by which samples are recognized in other runs.
+        self.columns: tuple[str, ...] = ()
+        # Whether two undisturbed runs give the samples in the same order.
+        self.same_order = True
+        # By what they have in common, see ``_add_fault``.
         self.faults: dict[str, LoaderFault] = {}
+        # Differences that may be due to an order that changes from run to run.
         self.doubts: list[str] = []
         self.notes: list[str] = []
-        # States that were resumed as they should be.
-        self.right = 0
+        # States that were resumed without a difference.
+        self.resumed_states = 0
 
     def result(self) -> CheckResult:
-        base, request = self.base, self.request
-        saved = self.runs.run(replace(request, save_at=self._places()))
-        if saved.how != "ended":
-            self._fault(f"no state can be saved: {saved.failure}", "saves", saved.line)
+        """Run the check."""
+        base = self.base
+        saved = self.runs.run(replace(self.request, save_at=self._positions()))
+        if saved.status != "ended":
+            self._add_fault(f"no state can be saved: {saved.failure}", "saves", saved.line)
             return self._answer()
-        whole, unique = any(base.whole), request.unique_keys
-        self.columns = identifying(base.rows, saved.rows, unique_keys=unique, whole=whole)
+        self.columns = identifying(
+            base.rows, saved.rows, unique_keys=self.request.unique_keys, whole=any(base.complete)
+        )
         if not self.columns:
             return CheckResult("resume", NO_KEYS, judged=False)
-        self.same_order = base.ids(self.columns) == saved.ids(self.columns)
-        # Is it the states that change the order? A third run is as undisturbed as the first.
-        if not self.same_order:
-            if self.runs.run(request).ids(self.columns) == base.ids(self.columns):
-                self._fault("taking a state changes which samples come next", "saves")
-            else:
-                text = "its order is not reproducible; samples that are repeated or lost count, not their order"
-                self.notes.append(f"resume: {text}")
-        if base.whole[0] and not any(base.epochs[1:]):
-            self._fault(
+        self._compare_order(saved)
+        if base.complete[0] and not any(base.epochs[1:]):
+            self._add_fault(
                 "no epoch after the first hands out anything: at its end, the position is not set back", "reads"
             )
-        for place in saved.shared:
-            text = f"the state taken {_at(place)} changes later: it shares memory with the running loader"
-            self._fault(text, "saves")
-        self._resumed(self._resumed(self._taken(saved), again=False), again=True)
+        for position in saved.changed_states:
+            text = f"the state taken {_at(position)} changes later: it shares memory with the running loader"
+            self._add_fault(text, "saves")
+        second = self._resume(self._checkpoints(saved))
+        self._resume_again(second)
         if not self.faults:
-            self._once([request] * RANKS, f"on {RANKS} ranks ")
-        elif base.facts.workers and base.facts.stateful:
-            # A state that is wrong with workers may be right without.
-            others, self.faults = self.faults, {}
-            right = self._once([replace(request, workers=0)])
-            more = "; without workers (num_workers=0) it resumes as it should" if right else ""
-            self.faults = {kind: replace(each, message=each.message + more) for kind, each in others.items()}
+            self._resume_once([self.request] * RANKS, f"on {RANKS} ranks ")
+        elif base.facts.workers and base.facts.state_path:
+            self._try_without_workers()
         return self._answer()
 
-    def _places(self) -> tuple[Place, ...]:
-        """Return places at the start and end of epochs, and at random ones between."""
-        rng, sizes = random.Random(0), [len(epoch) for epoch in self.base.epochs]
-        places = [(0, 0)]
-        places += [(epoch, rng.randrange(1, size)) for epoch, size in enumerate(sizes[:2]) if size > 1]
-        if self.base.whole[0]:
-            places += [(0, sizes[0]), (0, END)]
+    def _positions(self) -> tuple[Position, ...]:
+        """Return positions at the start and end of epochs, and at random ones between."""
+        rng = random.Random(0)
+        sizes = [len(epoch) for epoch in self.base.epochs]
+        positions = [(0, 0)]
+        for epoch, size in enumerate(sizes[:2]):
+            if size > 1:
+                positions.append((epoch, rng.randrange(1, size)))
+        if self.base.complete[0]:
+            positions += [(0, sizes[0]), (0, EPOCH_END)]
         else:
             self.notes.append("resume: an epoch was not read to its end, so the end of an epoch was not tried")
-        return tuple(dict.fromkeys(places))
+        return tuple(dict.fromkeys(positions))
 
-    def _taken(self, run: LoaderRun, before: Taken | None = None) -> list[Taken]:
-        """Return the states of a run, which may have resumed from another, with what comes after them."""
-        found, ids = [], [*run.ids(self.columns), [], []]
-        first, done = (_first(before.state), before.done) if before else (0, [])
-        for state in run.states:
-            epoch, count = state.place[0] - first, state.place[1]
-            if count == END:
-                found.append(Taken(state, [], ids[epoch + 1], ids[epoch + 2]))
-            else:
-                begun = sum(map(len, run.epochs[epoch][:count]))
-                found.append(Taken(state, [*done, *ids[epoch][:begun]], ids[epoch][begun:], ids[epoch + 1]))
-        return found
-
-    def _resumed(self, taken: Sequence[Taken], *, again: bool) -> list[Taken]:
-        """Resume from states; return states of the resumed runs that are right."""
-        rng, requests = random.Random(1), []
-        for each in taken:
-            epoch, count = _first(each.state), max(0, each.state.place[1])
-            # Items.
-            left = len(self.base.epochs[epoch]) - count
-            save_at = ((epoch, rng.randrange(1, left)),) if each.state.place[1] > 0 and left > 1 and not again else ()
-            # What remains of the first one may be nothing.
-            epochs = 2 if left > 0 else 3
-            requests.append(replace(self.request, epochs=epochs, first=epoch, state=each.state.data, save_at=save_at))
-        found: list[Taken] = []
-        for each, run in zip(taken, self.runs.run_all(requests), strict=True):
-            more = how_many(each.state.place[1], "more item")
-            what = f"resumed a second time, after {more} of epoch {_first(each.state) + 1}" if again else ""
-            if self._judge(each, run, what):
-                found += self._taken(run, each)
-        return found
-
-    def _judge(self, taken: Taken, run: LoaderRun, what: str) -> bool:
-        """Note the fault of a resumed run; return whether there is none."""
-        what = what or f"resumed from the state taken {_at(taken.state.place)}"
-        if run.how != "ended":
-            self._fault(f"{what}: {run.failure}", "loads", run.line)
-            return False
-        text, sure = difference(taken, run.ids(self.columns), ended=all(run.whole), ordered=self.same_order)
-        if not text:
-            self.right += 1
-        elif sure:
-            self._fault(f"{what}: {text}", "loads")
+    def _compare_order(self, saved: LoaderRun) -> None:
+        """Compare the order of samples with and without states that are saved."""
+        order = self.base.sample_ids(self.columns)
+        self.same_order = saved.sample_ids(self.columns) == order
+        if self.same_order:
+            return
+        # Is it the states that change the order? A third run is as undisturbed as the first.
+        if self.runs.run(self.request).sample_ids(self.columns) == order:
+            self._add_fault("taking a state changes which samples come next", "saves")
         else:
-            self.doubts.append(f"{what}: {text}")
-        return not text
+            text = "its order is not reproducible; samples that are repeated or lost count, not their order"
+            self.notes.append(f"resume: {text}")
 
-    def _once(self, requests: Sequence[LoaderRequest], where: str = "") -> bool:
-        """Resume once, each of several ranks from its own state; return whether that is right, False if they do not run."""
-        place, ranks = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS))), len(requests) > 1
-        saved = self.runs.run_all([replace(each, epochs=2, save_at=(place,)) for each in requests], ranks=ranks)
-        taken = [each for run in saved if run.how == "ended" for each in self._taken(run)]
+    def _checkpoints(self, run: LoaderRun, resumed_from: _Checkpoint | None = None) -> list[_Checkpoint]:
+        """Return the states that a run saved, with what comes after them; the run may have resumed from a state itself."""
+        first_epoch = 0
+        before: SampleIds = []
+        if resumed_from is not None:
+            first_epoch = resumed_from.epoch
+            before = resumed_from.expected.before
+        # Of epochs that were not read any more, no sample is expected.
+        epochs = [*run.sample_ids(self.columns), [], []]
+        checkpoints = []
+        for state in run.states:
+            epoch, items = state.position
+            epoch -= first_epoch
+            if items == EPOCH_END:
+                expected = ExpectedSamples([], epochs[epoch + 1], epochs[epoch + 2])
+            else:
+                samples = sum(map(len, run.epochs[epoch][:items]))
+                ids = epochs[epoch]
+                expected = ExpectedSamples(before + ids[:samples], ids[samples:], epochs[epoch + 1])
+            checkpoints.append(_Checkpoint(state, expected))
+        return checkpoints
+
+    def _resume(self, checkpoints: Sequence[_Checkpoint]) -> list[_Checkpoint]:
+        """Resume from states of the base run; return states that were saved by the runs without a difference."""
+        rng = random.Random(1)
+        requests = []
+        for checkpoint in checkpoints:
+            request = self._resuming(checkpoint)
+            remaining = self._remaining_items(checkpoint)
+            if checkpoint.items and remaining > 1:
+                request = replace(request, save_at=((checkpoint.epoch, rng.randrange(1, remaining)),))
+            requests.append(request)
+        second: list[_Checkpoint] = []
+        for checkpoint, run in zip(checkpoints, self.runs.run_all(requests), strict=True):
+            if self._judge(checkpoint, run, f"resumed from the state taken {_at(checkpoint.state.position)}"):
+                second += self._checkpoints(run, checkpoint)
+        return second
+
+    def _resume_again(self, checkpoints: Sequence[_Checkpoint]) -> None:
+        """Resume from states that resumed runs have saved."""
+        requests = [self._resuming(checkpoint) for checkpoint in checkpoints]
+        for checkpoint, run in zip(checkpoints, self.runs.run_all(requests), strict=True):
+            items = how_many(checkpoint.state.position[1], "more item")
+            self._judge(checkpoint, run, f"resumed a second time, after {items} of epoch {checkpoint.epoch + 1}")
+
+    def _resuming(self, checkpoint: _Checkpoint) -> LoaderRequest:
+        """Return the request of a run that resumes from a state."""
+        # If nothing remains of the interrupted epoch, the first one that is read may be empty.
+        epochs = 2 if self._remaining_items(checkpoint) > 0 else 3
+        return replace(self.request, epochs=epochs, first_epoch=checkpoint.epoch, state=checkpoint.state.data)
+
+    def _remaining_items(self, checkpoint: _Checkpoint) -> int:
+        return len(self.base.epochs[checkpoint.epoch]) - checkpoint.items
+
+    def _resume_once(self, requests: Sequence[LoaderRequest], prefix: str = "") -> bool:
+        """Resume once from the middle of the first epoch; return whether that is right, False if it cannot be tried.
+
+        Args:
+            requests: one, or one for each rank of a group; each rank resumes from its own state.
+            prefix: of messages, such as "on 2 ranks ".
+        """
+        run_all = self.runs.run_ranks if len(requests) > 1 else self.runs.run_all
+        # Each rank has a part of the items only.
+        position = (0, max(1, len(self.base.epochs[0]) // (2 * RANKS)))
+        checkpoints: list[_Checkpoint] = []
+        for saved in run_all([replace(request, epochs=2, save_at=(position,)) for request in requests]):
+            if saved.status == "ended":
+                checkpoints += self._checkpoints(saved)
         # check_workers judges ranks that do not run.
-        if len(taken) < len(requests):
+        if len(checkpoints) < len(requests):
             return False
-        again = [replace(one, epochs=2, state=each.state.data) for one, each in zip(requests, taken, strict=True)]
-        runs = self.runs.run_all(again, ranks=ranks)
-        what = f"{where}resumed from the state taken {_at(place)}"
-        return all(self._judge(each, run, what) for each, run in zip(taken, runs, strict=True))
+        resuming = []
+        for request, checkpoint in zip(requests, checkpoints, strict=True):
+            resuming.append(replace(request, epochs=2, state=checkpoint.state.data))
+        for checkpoint, run in zip(checkpoints, run_all(resuming), strict=True):
+            if not self._judge(checkpoint, run, f"{prefix}resumed from the state taken {_at(position)}"):
+                return False
+        return True
 
-    def _fault(self, text: str, about: str, line: str = "") -> None:
-        """Note a fault; what is alike at several places is one fault, with the first place."""
+    def _try_without_workers(self) -> None:
+        """Add to each fault whether the loader resumes without workers: a state that is wrong with them may be right."""
+        faults = self.faults
+        self.faults = {}
+        is_right = self._resume_once([replace(self.request, workers=0)])
+        self.faults = faults
+        if not is_right:
+            return
+        for kind, fault in faults.items():
+            message = f"{fault.message}; without workers (num_workers=0) it resumes as it should"
+            self.faults[kind] = replace(fault, message=message)
+
+    def _judge(self, checkpoint: _Checkpoint, run: LoaderRun, description: str) -> bool:
+        """Add the fault of a resumed run; return whether it has none."""
+        if run.status != "ended":
+            self._add_fault(f"{description}: {run.failure}", "loads", run.line)
+            return False
+        epochs = run.sample_ids(self.columns)
+        ended = all(run.complete)
+        result = difference(checkpoint.expected, epochs, ended=ended, same_order=self.same_order)
+        if result is None:
+            self.resumed_states += 1
+            return True
+        text = f"{description}: {result.message}"
+        if result.is_fault:
+            self._add_fault(text, "loads")
+        else:
+            self.doubts.append(text)
+        return False
+
+    def _add_fault(self, text: str, action: str, line: str = "") -> None:
+        """Add a fault; what is alike at several positions is one fault, with the first position.
+
+        Args:
+            text: what happened.
+            action: of the loader, such as "saves": its line is named, see ``LoaderFacts.lines``.
+            line: of the user's code, if it is known better.
+        """
         facts = self.base.facts
-        line = line or facts.lines.get(about, "") or facts.lines.get("reads", "")
-        where = f" ({facts.stateful}.state_dict)" if facts.stateful else ""
-        prefix = f"{line}: " if line and not text.startswith(line) else ""
+        line = line or facts.lines.get(action, "") or facts.lines.get("reads", "")
+        message = text
+        if line and not text.startswith(line):
+            message = f"{line}: {text}"
+        if facts.state_path:
+            message += f" ({facts.state_path}.state_dict)"
         kind = _NUMBER.sub("", text.rpartition(": ")[2])
-        self.faults.setdefault(kind, LoaderFault(_WRONG, f"{prefix}{text}{where}"))
+        self.faults.setdefault(kind, LoaderFault(_DOES_NOT_RESUME, message))
 
     def _answer(self) -> CheckResult:
-        summary = f"{how_many(self.right, 'state')} resumed in new processes, with the samples of an undisturbed run"
-        judged = bool(self.faults or (self.right and not self.doubts))
-        text, faults = next(iter(self.doubts), summary), tuple(self.faults.values())
-        return CheckResult("resume", text, faults, judged, tuple(dict.fromkeys(self.notes)))
+        states = how_many(self.resumed_states, "state")
+        summary = f"{states} resumed in new processes, with the samples of an undisturbed run"
+        if self.doubts:
+            summary = self.doubts[0]
+        judged = bool(self.faults) or (self.resumed_states > 0 and not self.doubts)
+        notes = tuple(dict.fromkeys(self.notes))
+        return CheckResult("resume", summary, tuple(self.faults.values()), judged, notes)
 
 
-def difference(taken: Taken, epochs: Sequence[Ids], *, ended: bool, ordered: bool) -> tuple[str, bool]:
-    """Return how a resumed run differs from what is expected, "" if it does not, and whether that certainly is a fault.
-
-    ``ended``: its epochs ended by themselves; ``ordered``: two undisturbed runs give the same samples in the same order.
-    """
-    flat_seen, wanted = [each for epoch in epochs for each in epoch], [*taken.rest, *taken.later]
-    least = min(len(flat_seen), len(wanted))
-    if flat_seen[:least] == wanted[:least] and (least or not wanted) and not (ended and least < len(wanted)):
-        return "", True
-    seen, after = [*filter(None, epochs), Ids(), Ids()][:2]
-    if not seen:
-        return "it hands out nothing", True
-    rest, later, done = taken.rest or taken.later, taken.later if taken.rest else [], taken.done if taken.rest else []
-    if not taken.rest and Counter(after) == Counter(taken.later) != Counter(seen):
-        return f"{how_many(len(seen), 'sample')} repeated before the next epoch", True
-    if done and (seen[: len(done)] == done or (ended and Counter(seen) == Counter([*done, *rest]))):
-        return f"the epoch begins again: {how_many(len(done), 'sample')} come a second time", True
-    if text := _lost_and_repeated(seen, rest, done, ended=ended):
-        return text, ordered or ended
-    if ordered and seen != rest[: len(seen)]:
-        return f"{'the samples come in' if taken.rest else 'the next epoch has'} {_OTHER_ORDER}", True
-    if ended and later and len(after) != len(later):
-        return f"the next epoch has {len(after):,} samples instead of {len(later):,}", True
-    same = not ordered or after == later[: len(after)]
-    return "" if same else f"the next epoch has {_OTHER_ORDER}", True
-
-
-def _lost_and_repeated(seen: Ids, rest: Ids, done: Ids, *, ended: bool) -> str:
-    """Return how many samples are repeated, of those before, or lost; "" if none are."""
-    again, missing = Counter(seen) - Counter(rest), Counter(rest) - Counter(seen)
-    before = set(done or seen)
-    repeated = Counter({each: count for each, count in again.items() if each in before})
-    texts = [
-        f"{how_many(some.total(), 'sample')} {verb}{such_as(some)}"
-        for some, verb in ((repeated, "repeated"), (missing if ended else Counter(), "lost"))
-        if some
-    ]
-    return " and ".join(texts)
-
-
-def _first(state: SavedState) -> int:
-    """Return the epoch that a run begins with that resumes from a state."""
-    return state.place[0] + (state.place[1] == END)
-
-
-def _at(place: Place) -> str:
-    epoch, count = place
-    where = "at the end" if count == END else "at the start" if count == 0 else f"after {how_many(count, 'item')}"
-    return f"{where} of epoch {epoch + 1}"
+def _at(position: Position) -> str:
+    epoch, items = position
+    if items == EPOCH_END:
+        within = "at the end"
+    elif items == 0:
+        within = "at the start"
+    else:
+        within = f"after {how_many(items, 'item')}"
+    return f"{within} of epoch {epoch + 1}"

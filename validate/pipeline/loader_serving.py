@@ -8,32 +8,24 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import IO, cast
 
 from wdsflow.engines.keeper import DONE, continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
-from ..tracing.errors import error_text, line_of, machine_fault
+from ..tracing.errors import line_of
+from ..tracing.machine_faults import machine_fault
 from ..tracing.pipeline_steps import is_nested
 from .iterables import Items, is_map_style
-from .load_pipeline import PipelineError, build, check_made, failure_text, find
-from .loader_parts import (
-    DEFINES,
-    SEEDS,
-    Stateful,
-    globals_of,
-    libraries_of,
-    line_in,
-    loaders_in,
-    repeats,
-    stateful_part,
-    unpicklable_parts,
-    with_workers,
-)
-from .loader_process import END, LoaderFacts, LoaderRequest, LoaderRun, Place, SavedState, Stage
+from .load_pipeline import PipelineError, build, check_built, failure_text, find
+from .loader_facts import facts_of
+from .loader_messages import EPOCH_END, LoaderRequest, LoaderRun, Position, SavedState, Step
+from .loader_parts import Stateful, loaders_in, stateful_part, with_workers
+from .loader_ranks import join_group, set_rank
 from .rows import rows_of
-from .user_process import bound_memory, forget_ranks
+from .unpicklable_parts import unpicklable_parts
+from .user_module import globals_of, libraries_of
+from .user_process import bound_memory
 
 
 def serve(spec: str, libraries: Sequence[str]) -> None:
@@ -42,180 +34,177 @@ def serve(spec: str, libraries: Sequence[str]) -> None:
     bound_memory()
     for name in libraries:
         importlib.import_module(name)
+    # What follows runs in a new fork for each request.
     continue_in_forks()
-    opened = set[str]()
-    sys.addaudithook(lambda event, values: opened.add(str(values[0])) if event == "open" else None)
+    opened = _opened_paths()
     if "numpy" in sys.modules:
         # A fork has the state of its parent; Python's own generator is seeded again.
         sys.modules["numpy"].random.seed()
-    # Without one, at the end, this fails, and the other process ends too.
+    # When the line is closed, this fails, and the process that forks ends too.
     request: LoaderRequest = receive(line)
-    serving = _Serving(request, line)
+    process = _LoaderProcess(request, line)
     try:
-        serving.run(spec, libraries)
+        process.run_loader(spec, libraries)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
-        wrong, lacks = isinstance(error, PipelineError), machine_fault(error)
-        text = str(error) if wrong else failure_text(error, "called")
-        serving.found.how, serving.found.line = "raised", "" if wrong else line_of(error)
-        serving.found.error = f"{text}; {lacks}: validate where it will train" if lacks else text
-    real = {os.path.realpath(path) for path in tuple(opened)}
-    serving.found.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real)
-    send(line, serving.found)
+        _set_failure(process.run, error)
+    real_paths = {os.path.realpath(path) for path in tuple(opened)}
+    process.run.opened = frozenset(url for url in request.urls if os.path.realpath(url) in real_paths)
+    send(line, process.run)
     # Threads of the user's loader end with the process, and its workers soon.
     os._exit(DONE)
 
 
-def _set_rank(request: LoaderRequest) -> None:
-    """Set the variables that torchrun sets, and none of other launchers."""
-    forget_ranks()
-    os.environ |= dict.fromkeys(("RANK", "LOCAL_RANK"), str(request.rank))
-    os.environ |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(request.ranks))
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(request.port)}
+def _opened_paths() -> set[str]:
+    """Return a set to which each path is added that this process opens from now on."""
+    paths = set[str]()
+
+    def add_path(event: str, values: tuple[object, ...]) -> None:
+        if event == "open":
+            paths.add(str(values[0]))
+
+    sys.addaudithook(add_path)
+    return paths
 
 
-def _join(request: LoaderRequest) -> str:
-    """Take part in the group of ranks, as a training script does before it makes a loader; return why not.
-
-    One that makes its group together with the loader then gets this one.
-    """
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available():
-        return ""
-    begin: Callable[..., object] = distributed.init_process_group
-    place = {"init_method": f"file://{request.meeting}"} if request.meeting else {"store": distributed.HashStore()}
-    try:
-        seconds = timedelta(seconds=60)
-        # By the script, when it is imported.
-        if not distributed.is_initialized():
-            begin("gloo", timeout=seconds, rank=request.rank, world_size=request.ranks, **place)
-    except Exception as error:  # noqa: BLE001 - of this machine's network
-        return error_text(error)
-
-    def begin_once(*arguments: object, **options: object) -> None:
-        if not distributed.is_initialized():
-            begin(*arguments, **options)
-
-    for module in list(sys.modules.values()):
-        for name in [name for name, value in list(vars(module).items()) if value is begin]:
-            vars(module)[name] = begin_once
-    return ""
+def _set_failure(run: LoaderRun, error: BaseException) -> None:
+    run.status = "raised"
+    if isinstance(error, PipelineError):
+        run.error = str(error)
+    else:
+        run.error = failure_text(error, "called")
+        run.line = line_of(error)
+    if missing := machine_fault(error):
+        run.error += f"; {missing}: validate where it will train"
 
 
-class _Serving:
+class _LoaderProcess:
     """One run, in its process."""
 
     def __init__(self, request: LoaderRequest, line: IO[bytes]) -> None:
-        self.request, self.line, self.found = request, line, LoaderRun()
+        self.request = request
+        self.line = line
+        self.run = LoaderRun()
         self.stateful: Stateful | None = None
-        # By a DataLoader.
+        # Whether a DataLoader makes batches.
         self.batched = False
-        # States as they were taken.
-        self.kept: list[tuple[Place, object]] = []
+        # States that are still as they were saved, with the objects themselves.
+        self.state_objects: list[tuple[SavedState, object]] = []
 
-    def tell(self, stage: Stage) -> None:
-        """Report that the run has come so far, without the samples."""
-        self.found.stage = stage
-        send(self.line, replace(self.found, epochs=[], states=[]))
-
-    def run(self, spec: str, libraries: Sequence[str]) -> None:
+    def run_loader(self, spec: str, libraries: Sequence[str]) -> None:
         """Build the loader, load the state, and read the epochs."""
-        request, found = self.request, self.found
-        if request.method:
-            multiprocessing.set_start_method(request.method, force=True)
-            # Imported once, not by each.
+        request = self.request
+        if request.start_method:
+            multiprocessing.set_start_method(request.start_method, force=True)
+            # Imported once, not by each worker.
             multiprocessing.set_forkserver_preload(["__main__", *libraries])
-        _set_rank(request)
-        before, made_by = dict(os.environ), find(spec)
-        # libraries may read what it sets.
-        found.libraries = libraries_of(made_by) if before == os.environ else ()
+        set_rank(request)
+        environment = dict(os.environ)
+        made_by = find(spec)
+        # Libraries may read what the module sets: then they must not be imported before it.
+        if environment == os.environ:
+            self.run.libraries = libraries_of(made_by)
         loader = self._built(made_by)
-        until = time.monotonic() + request.seconds
-        for epoch in range(request.first, request.first + request.epochs):
-            set_epoch = _set_epoch(loader)
+        deadline = time.monotonic() + request.seconds
+        for epoch in range(request.first_epoch, request.first_epoch + request.epochs):
+            set_epoch = _set_epoch_method(loader)
             if set_epoch is not None:
                 # As training does.
                 set_epoch(epoch)
-            if epoch == request.first and request.state is not None and self.stateful is not None:
-                self.tell("load_state_dict")
-                self.stateful.load_state_dict(pickle.loads(request.state))  # noqa: S301 - of our own process
-            try:
-                found.whole.append(self._read(loader, epoch, until))
-            except Exception:
-                if request.method not in ("", "fork"):
-                    found.unpicklable = tuple(unpicklable_parts(loader))
-                raise
-            if not found.whole[-1]:
+            if epoch == request.first_epoch:
+                self._load_state()
+            ended = self._read_epoch(loader, epoch, deadline)
+            self.run.complete.append(ended)
+            if not ended:
                 break
-        taken = {saved.place: saved.data for saved in found.states}
-        found.shared = [place for place, state in self.kept if pickle.dumps(state) != taken[place]]
-        found.how = "ended"
+        for saved, state in self.state_objects:
+            if pickle.dumps(state) != saved.data:
+                self.run.changed_states.append(saved.position)
+        self.run.status = "ended"
 
     def _built(self, made_by: object) -> object:
-        request, found = self.request, self.found
-        self.tell("building")
-        found.no_group = _join(request)
-        before = globals_of(made_by)
-        built = build(made_by, request.urls)
-        changed = tuple(name for name, value in globals_of(made_by).items() if before.get(name) != value)
-        check_made(made_by, built)
+        """Return the loader that is to be iterated, and set the facts about it."""
+        self._begin_step("building")
+        self.run.group_error = join_group(self.request)
+        globals_before = globals_of(made_by)
+        loader = build(made_by, self.request.urls)
+        set_globals = []
+        for name, value in globals_of(made_by).items():
+            if globals_before.get(name) != value:
+                set_globals.append(name)
+        check_built(made_by, loader)
         # Of OpenCLIP's DataInfo.
-        built = getattr(built, "dataloader", built)
-        loaders, (path, thing) = [each for _, each in loaders_in(built)], stateful_part(built)
-        self.batched = any(each.batch_size is not None for each in loaders)
-        torch = sys.modules.get("torch.utils.data")
-        resampled, repeated = repeats(built)
-        found.facts = LoaderFacts(
-            kind=type(built).__name__,
-            workers=max((int(each.num_workers) for each in loaders), default=None),
-            can_have_workers=bool(loaders) or (torch is not None and isinstance(built, torch.Dataset)),
-            own_method=any(getattr(each, "multiprocessing_context", None) is not None for each in loaders),
-            stateful=path,
-            map_style=is_map_style(built) or any(is_map_style(each.dataset) for each in loaders),
-            repeats=resampled or repeated,
-            resampled=resampled,
-            lines={
-                "sets": line_in(made_by, made_by, rf"(?!\s*global\b)[^#]*\b({'|'.join(changed)})\b"),
-                "seeds": line_in(built, made_by, SEEDS),
-                "reads": line_in(built, made_by, DEFINES.format("__iter__")),
-                "saves": line_in(thing, made_by, DEFINES.format("state_dict")),
-                "loads": line_in(thing, made_by, DEFINES.format("load_state_dict")),
-            },
-            set_globals=changed,
-        )
-        self.stateful = thing
-        if request.workers is not None:
-            built = with_workers(built, request.workers)
-        return Items(built) if is_map_style(built) and not is_nested(built) else built
+        loader = getattr(loader, "dataloader", loader)
+        self.run.facts = facts_of(loader, made_by, set_globals)
+        _, self.stateful = stateful_part(loader)
+        self.batched = any(torch_loader.batch_size is not None for _, torch_loader in loaders_in(loader))
+        if self.request.workers is not None:
+            loader = with_workers(loader, self.request.workers)
+        if is_map_style(loader) and not is_nested(loader):
+            return Items(loader)
+        return loader
 
-    def _read(self, loader: object, epoch: int, until: float) -> bool:
-        """Note the samples and states of an epoch; return whether it ended by itself in time."""
+    def _load_state(self) -> None:
+        if self.request.state is not None and self.stateful is not None:
+            self._begin_step("load_state_dict")
+            self.stateful.load_state_dict(pickle.loads(self.request.state))  # noqa: S301 - of our own process
+
+    def _read_epoch(self, loader: object, epoch: int, deadline: float) -> bool:
+        """Read an epoch, and report why its workers cannot be started if that is because of pickle.
+
+        Args:
+            loader: to be iterated.
+            epoch: its number.
+            deadline: time.monotonic() after which no further item is read.
+
+        Returns:
+            Whether the epoch ended by itself before the deadline.
+        """
+        try:
+            return self._read_items(loader, epoch, deadline)
+        except Exception:
+            if self.request.start_method not in ("", "fork"):
+                self.run.unpicklable = tuple(unpicklable_parts(loader))
+            raise
+
+    def _read_items(self, loader: object, epoch: int, deadline: float) -> bool:
         items: list[list[dict[str, str]]] = []
-        self.found.epochs.append(items)
-        self._save((epoch, 0))
-        self.tell("reading")
+        samples = 0
+        self.run.epochs.append(items)
+        self._save_state((epoch, 0))
+        self._begin_step("reading")
         for item in cast("Iterable[object]", loader):
-            items.append(rows_of(item, self.request.keys, batched=self.batched))
-            self._save((epoch, len(items)))
-            self.tell("reading")
-            if sum(map(len, items)) >= self.request.most or time.monotonic() > until:
+            rows = rows_of(item, self.request.keys, batched=self.batched)
+            items.append(rows)
+            samples += len(rows)
+            self._save_state((epoch, len(items)))
+            self._begin_step("reading")
+            if samples >= self.request.most_samples or time.monotonic() > deadline:
                 return False
-        self._save((epoch, END))
+        self._save_state((epoch, EPOCH_END))
         return True
 
-    def _save(self, place: Place) -> None:
-        if place not in self.request.save_at or self.stateful is None:
+    def _save_state(self, position: Position) -> None:
+        """Save the state if the request asks for it at this position."""
+        if position not in self.request.save_at or self.stateful is None:
             return
-        self.tell("state_dict")
+        self._begin_step("state_dict")
         state = self.stateful.state_dict()
-        self.found.states.append(SavedState(place, pickle.dumps(state)))
-        # Otherwise a later change would show nothing.
-        if pickle.dumps(state) == self.found.states[-1].data:
-            self.kept.append((place, state))
+        saved = SavedState(position, pickle.dumps(state))
+        self.run.states.append(saved)
+        # If two pickles of one object differ by themselves, a later difference would show nothing.
+        if pickle.dumps(state) == saved.data:
+            self.state_objects.append((saved, state))
+
+    def _begin_step(self, step: Step) -> None:
+        """Report that the run has come so far, without the samples."""
+        self.run.step = step
+        send(self.line, replace(self.run, epochs=[], states=[]))
 
 
-def _set_epoch(loader: object) -> Callable[[int], object] | None:
+def _set_epoch_method(loader: object) -> Callable[[int], object] | None:
     """Return what a training script calls at the start of an epoch: of the loader, its sampler or its dataset."""
-    for thing in (loader, getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
-        if callable(found := getattr(thing, "set_epoch", None)):
-            return found  # type: ignore[no-any-return]
+    for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "dataset", None)):
+        set_epoch = getattr(owner, "set_epoch", None)
+        if callable(set_epoch):
+            return set_epoch  # type: ignore[no-any-return]
     return None

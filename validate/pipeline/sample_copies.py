@@ -1,7 +1,7 @@
 """Copies of a few samples of shards, in small tars."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -15,99 +15,124 @@ from wdsflow.shards.source.opening import open_source
 from wdsflow.shards.tar.tar_header import BLOCK, BadHeader, number, padded
 from wdsflow.shards.tar.walk import Member, Walk
 
-END = bytes(1024)
-# Of a sample.
-MOST_BYTES = 64 << 20
+# Two empty blocks.
+TAR_END = bytes(1024)
+# Of a sample: a larger one is not copied.
+_MOST_BYTES = 64 << 20
+_MOST_NAME_LETTERS = 100
+# Of a tar header: its type, and the size of what follows it.
+_TYPE, _SIZE = slice(156, 157), slice(124, 136)
+_GLOBAL_HEADER = b"g"
 
 
-class SamplePlace(NamedTuple):
-    """The place of a sample."""
+class SampleLocation(NamedTuple):
+    """Where a sample is."""
 
     shard: Shard
-    # Of its first header.
+    # Of its first header, in bytes.
     offset: int
     key: str
 
 
-def places_in(url: Shard, *, allow_pipe: bool) -> list[SamplePlace]:
-    """Return all samples of a shard in order, up to the place where readers stop; none if unreadable."""
-    found: list[SamplePlace] = []
-    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
-        for begins, key, _, row in grouped(Walk(source)):
-            if begins:
-                found.append(SamplePlace(url, row[3], key))
-    return found
+class SmallTars:
+    """Reads samples of shards, and writes tars of a few of them.
 
-
-class TinyTars:
-    """Finds samples of shards, and writes tars of a few of them into a folder."""
+    Args:
+        folder: for the tars.
+        allow_pipe: whether shards may be the output of commands.
+    """
 
     def __init__(self, folder: Path, *, allow_pipe: bool) -> None:
-        self._folder, self._allow_pipe = folder, allow_pipe
-        self._places: dict[Shard, list[SamplePlace]] = {}
-        self._data: dict[SamplePlace, bytes | None] = {}
-        self._written = 0
+        self._folder = folder
+        self._allow_pipe = allow_pipe
+        self._locations: dict[Shard, list[SampleLocation]] = {}
+        # Bytes of samples that were read; None: they cannot be read.
+        self._samples: dict[SampleLocation, bytes | None] = {}
+        self._tars_written = 0
 
-    def places_in(self, url: Shard) -> list[SamplePlace]:
-        """Return all samples of a shard in order, see ``places_in``."""
-        if url not in self._places:
-            self._places[url] = places_in(url, allow_pipe=self._allow_pipe)
-        return self._places[url]
+    def locations_in(self, url: Shard) -> list[SampleLocation]:
+        """Return all samples of a shard in order, see ``locations_in``."""
+        if url not in self._locations:
+            self._locations[url] = locations_in(url, allow_pipe=self._allow_pipe)
+        return self._locations[url]
 
-    def first_in(self, url: Shard, most: int) -> list[SamplePlace]:
+    def first_in(self, url: Shard, most: int) -> list[SampleLocation]:
         """Return the first samples of a shard, without a read of the others; none if unreadable."""
-        if url in self._places:
-            return self._places[url][:most]
+        if url in self._locations:
+            return self._locations[url][:most]
         with suppress(SourceError), open_source(url, allow_pipe=self._allow_pipe) as source:
-            starts = (SamplePlace(url, row[3], key) for begins, key, _, row in grouped(Walk(source)) if begins)
-            return list(islice(starts, most))
+            return list(islice(_locations(url, source), most))
         return []
 
-    def read(self, places: Iterable[SamplePlace]) -> None:
-        """Read samples; a shard is opened once."""
-        wanted: dict[Shard, list[SamplePlace]] = {}
-        for place in places:
-            if place not in self._data:
-                wanted.setdefault(place.shard, []).append(place)
-        for url, some in wanted.items():
-            self._data.update(dict.fromkeys(some))
-            left = sorted(some, key=lambda each: each.offset)
-            while left:
-                try:
-                    with open_source(url, allow_pipe=self._allow_pipe) as source:
-                        while left:
-                            place = left.pop(0)
-                            self._data[place] = _run_bytes(source, place.offset)
-                            if not source.random:
-                                # The walk has read past the next one.
-                                break
-                except SourceError:
-                    continue
+    def read(self, locations: Iterable[SampleLocation]) -> None:
+        """Read samples that were not read before."""
+        by_shard: dict[Shard, list[SampleLocation]] = {}
+        for location in locations:
+            if location not in self._samples:
+                by_shard.setdefault(location.shard, []).append(location)
+        for url, unread in by_shard.items():
+            self._samples.update(dict.fromkeys(unread))
+            self._read_from(url, sorted(unread, key=lambda location: location.offset))
 
-    def members(self, place: SamplePlace) -> list[tuple[str, bytes]]:
+    def _read_from(self, url: Shard, unread: list[SampleLocation]) -> None:
+        """Read samples of one shard, which are in order; it is opened once, if it can be read at any offset."""
+        while unread:
+            before = len(unread)
+            # The sample at which reading fails stays None, and the next ones are tried.
+            with suppress(SourceError), open_source(url, allow_pipe=self._allow_pipe) as source:
+                while unread:
+                    location = unread.pop(0)
+                    self._samples[location] = _sample_bytes(source, location.offset)
+                    if not source.random:
+                        # The walk has read past the beginning of the next sample.
+                        break
+            if len(unread) == before:
+                # The shard cannot even be opened.
+                return
+
+    def members(self, location: SampleLocation) -> list[tuple[str, bytes]]:
         """Return field and content of each member of a sample; none if it cannot be read."""
-        path = self.tar(place)
+        path = self.tar(location)
         if path is None:
             return []
+        members = []
         with open_source(Shard.file(path)) as source:
             walk = Walk(source, contents=True)
-            return [(field, walk.read(row)) for _, _, field, row in grouped(walk) if row[4] == "file"]
+            for _, _, field, row in grouped(walk):
+                if Member(*row).kind == "file":
+                    members.append((field, walk.read(row)))
+        return members
 
-    def tar(self, *places: SamplePlace) -> str | None:
+    def tar(self, *locations: SampleLocation) -> str | None:
         """Return the path of a tar with these samples; None if one of them cannot be read."""
-        self.read(places)
-        pieces = [data for place in places if (data := self._data[place]) is not None]
-        return self.write(b"".join(pieces) + END, places[0].shard) if len(pieces) == len(places) else None
+        self.read(locations)
+        samples = []
+        for location in locations:
+            sample = self._samples[location]
+            if sample is None:
+                return None
+            samples.append(sample)
+        return self.write(b"".join(samples) + TAR_END, locations[0].shard)
 
-    def write(self, data: bytes, like: str) -> str:
-        """Write a tar into its own folder, under the name of its shard."""
-        folder = self._folder / f"{self._written:05d}"
-        self._written += 1
+    def write(self, data: bytes, url: str) -> str:
+        """Write a tar into a folder of its own, under the name of a shard, and return its path."""
+        folder = self._folder / f"{self._tars_written:05d}"
+        self._tars_written += 1
         folder.mkdir()
-        name = os.path.basename(like.partition("?")[0]).partition(".tar")[0] or "shard"
-        path = folder / f"{name[:100]}.tar"
+        without_query = url.partition("?")[0]
+        name = os.path.basename(without_query).partition(".tar")[0] or "shard"
+        path = folder / f"{name[:_MOST_NAME_LETTERS]}.tar"
         path.write_bytes(data)
         return str(path)
+
+
+def locations_in(url: Shard, *, allow_pipe: bool) -> list[SampleLocation]:
+    """Return all samples of a shard in order, up to the offset where readers stop; none if unreadable."""
+    locations: list[SampleLocation] = []
+    with suppress(SourceError), open_source(url, allow_pipe=allow_pipe) as source:
+        # It adds one by one: those before an error remain.
+        locations.extend(_locations(url, source))
+    return locations
 
 
 def numbered_keys(like: str, count: int, start: int = 0) -> list[str]:
@@ -121,29 +146,37 @@ def numbered_keys(like: str, count: int, start: int = 0) -> list[str]:
     return [f"{stem}{number:0{width}d}" for number in range(start, start + count)]
 
 
-def renamed(key: str, members: Iterable[tuple[str, bytes]]) -> bytes:
+def renamed(key: str, members: Sequence[tuple[str, bytes]]) -> bytes:
     """Return a sample with another key, as a part of a tar."""
     return b"".join(member(f"{key}.{field}", content) for field, content in members)
+
+
+def _locations(url: Shard, source: Source) -> Iterator[SampleLocation]:
+    """Yield the samples of an open shard in order."""
+    for begins_sample, key, _, row in grouped(Walk(source)):
+        if begins_sample:
+            yield SampleLocation(url, Member(*row).header, key)
+
+
+def _sample_bytes(source: Source, offset: int) -> bytes | None:
+    """Return the unchanged bytes of the members that share the key of the first; None if there are too many."""
+    part = SourcePart(source, offset, _global_headers(source))
+    end = 0
+    for begins_sample, _, _, row in grouped(Walk(part)):
+        member_row = Member(*row)
+        if end and (begins_sample or member_row.header > _MOST_BYTES):
+            end = member_row.header
+            break
+        end = member_row.end
+    return part.read_at(0, end) if 0 < end <= _MOST_BYTES else None
 
 
 def _global_headers(source: Source) -> bytes:
     """Return the extended headers at the beginning of a tar that hold for all members, as ``git archive`` writes one."""
     end = 0
-    while (block := source.read_at(end, BLOCK))[156:157] == b"g":
+    while (block := source.read_at(end, BLOCK))[_TYPE] == _GLOBAL_HEADER:
         try:
-            end += BLOCK + padded(number(block[124:136]))
+            end += BLOCK + padded(number(block[_SIZE]))
         except BadHeader:
             break
-    return source.read_at(0, end) if 0 < end <= MOST_BYTES else b""
-
-
-def _run_bytes(source: Source, start: int) -> bytes | None:
-    """Return the unchanged bytes of the members that share the key of the first."""
-    part = SourcePart(source, start, _global_headers(source))
-    end = 0
-    for begins, _, _, row in grouped(Walk(part)):
-        if end and (begins or row[3] > MOST_BYTES):
-            end = row[3]
-            break
-        end = Member(*row).end
-    return part.read_at(0, end) if 0 < end <= MOST_BYTES else None
+    return source.read_at(0, end) if 0 < end <= _MOST_BYTES else b""

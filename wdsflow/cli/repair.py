@@ -72,8 +72,7 @@ def _with_plan(
     from wdsflow.validate.repair_planning import plan_repair
 
     if options.caption is not None:
-        caption = _caption(urls, options.caption, typed, allow_pipe=options.allow_pipe)
-        options = replace(options, caption=caption)
+        options = replace(options, caption=_caption(urls, options, typed))
     if options.structure_only or options.steps().steps():
         return options
     shards = expand_existing(urls, allow_pipe=options.allow_pipe)
@@ -113,13 +112,15 @@ def _nothing(report: "RepairReport") -> str:
     return f"nothing could be read: {where}{others}: {first.lost[0]}"
 
 
-def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -> str:
+def _caption(urls: list[str], options: RepairOptions, typed: Typed) -> str:
     """Return the place of captions in json. Exits if no sample has one; raises ValueError, NoShards."""
     from wdsflow.filtering.json_place import AUTO, NoCaptions, check_captions, find_captions
     from wdsflow.filtering.recipe.recipe import Recipe
+    from wdsflow.repair.caption_check import takes_captions
     from wdsflow.shards.caption_field import parse_caption_field
     from wdsflow.shards.urls import expand
 
+    caption, allow_pipe = options.caption or "", options.allow_pipe
     shards = expand(urls, allow_pipe=allow_pipe).urls
     if caption == AUTO:
         found = find_captions(shards, Recipe(), like="json:caption", allow_pipe=allow_pipe)
@@ -131,6 +132,9 @@ def _caption(urls: list[str], caption: str, typed: Typed, *, allow_pipe: bool) -
     try:
         check_captions(shards, Recipe(caption=caption), allow_pipe=allow_pipe)
     except NoCaptions as error:
+        # Other steps may give json the name under which captions are looked for.
+        if takes_captions(shards, options.steps(), allow_pipe=allow_pipe):
+            return caption
         place = error.found.place.partition("|")[0] if error.found else ""
         fail(str(error), f"{error.found}: {typed.again(caption=place if ':' in place else None)}" if place else "")
     return caption

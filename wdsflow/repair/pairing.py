@@ -4,8 +4,8 @@ Each scheme is one function. It returns a key for each member that has no partne
 all of them a partner, every pair has exactly one image and no field twice, and no member of another sample has such a
 key. What pairs today is never touched. If no scheme fits, nothing is renamed.
 
-Whether json is a text that a caption can be in, or only a companion of what has its name, is not known: in
-``1/image.jpg``, ``1/image.json`` and ``1/caption.txt`` it is one. What gives more members a new name is right.
+Whether json and labels are texts that pair with an image, or only companions of what has their name, is not known: in
+``1/image.jpg``, ``1/image.json`` and ``1/caption.txt`` json is one. What gives more members a new name is right.
 """
 
 import re
@@ -23,7 +23,11 @@ from .junk_names import junk, path_parts
 
 IMAGES = frozenset(IMAGE_NAMES)
 TEXTS = frozenset(CAPTIONS)
-TEXTS_BUT_JSON = TEXTS - {"json"}
+_LABELS = frozenset({"cls", "label", "class"})
+_COMPANIONS = _LABELS | {"json", "jsn"}
+CAPTIONS_ALONE = TEXTS - _COMPANIONS
+# What may be a text; the rest are companions. Of those that give as many members a name, the first one is right.
+_KINDS_OF_TEXTS = (TEXTS, TEXTS - {"json", "jsn"}, TEXTS - _LABELS, CAPTIONS_ALONE)
 # Of the images or texts without a partner, whichever are fewer: how many a scheme has to pair.
 _NEARLY_ALL = 0.9
 # Of those that are more: a set may lack some captions, not most.
@@ -95,7 +99,7 @@ def pair_names(names: Sequence[str]) -> list[str]:
     """
     names = without_spaces(names)
     members = _members(names)
-    renamed = max((_renamed(members, texts) for texts in (TEXTS, TEXTS_BUT_JSON)), key=len)
+    renamed = max((_renamed(members, texts) for texts in _KINDS_OF_TEXTS), key=len)
     return [renamed.get(index, name) for index, name in enumerate(names)]
 
 
@@ -230,7 +234,7 @@ def _without_partner(members: Sequence[Named]) -> list[Named]:
 
 
 def _with_companions(targets: dict[int, Target], members: Sequence[Named]) -> dict[int, Target]:
-    """Return the targets, and with them those of json that has the name of an image or a text."""
+    """Return the targets, and with them those of json and labels that have the name of an image or a text."""
     by_name: dict[tuple[str, str], Target] = {}
     for member in members:
         if member.index in targets:
@@ -238,7 +242,7 @@ def _with_companions(targets: dict[int, Target], members: Sequence[Named]) -> di
     companions: dict[int, Target] = {}
     for member in members:
         target = by_name.get((member.folder, member.stem))
-        if target is not None and member.extension.lower() == "json":
+        if target is not None and not member.is_image and member.extension.lower() in _COMPANIONS:
             companions[member.index] = target
     return {**companions, **targets}
 

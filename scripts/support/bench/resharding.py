@@ -14,10 +14,10 @@ def ours(paths: Sequence[str], clock: MakeClock, **wishes: Any) -> dict[str, Any
     """`wdsflow reshard`, with its usual two threads."""
     import xxhash
 
-    from wdsflow.reshaping.reshard import arrange, write_parts
+    from wdsflow.reshaping.reshard import arrange, write_output
     from wdsflow.reshaping.reshard.run_reshard import reshard_shards
 
-    del xxhash, arrange, write_parts
+    del xxhash, arrange, write_output
     with beside(paths) as folder:
         begun = clock()
         report = reshard_shards(paths, os.path.join(folder, "out"), **wishes)

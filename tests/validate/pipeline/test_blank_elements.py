@@ -6,6 +6,9 @@ import pytest
 
 from tests.validate.pipeline.small_set import judged, write
 
+# Each starts a process that imports PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["texts", "collated_texts", "beside_a_number", "nested_beside_a_number", "files"])

@@ -20,13 +20,16 @@ from PIL import Image
 from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
-from wdsflow.validate.pipeline import loader_parts
 from wdsflow.validate.pipeline.check_loader import check_loader
-from wdsflow.validate.pipeline.check_workers import _Workers
+from wdsflow.validate.pipeline.check_workers import SharedRead, WorkersCheck
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.loader_process import LoaderRequest, LoaderRun, LoaderRuns
+from wdsflow.validate.pipeline.loader_messages import LoaderRequest, LoaderRun
+from wdsflow.validate.pipeline.loader_parts import parts
+from wdsflow.validate.pipeline.loader_runs import LoaderRuns
 from wdsflow.validate.pipeline.marks import KEY
 from wdsflow.validate.pipeline.rows import rows_of
+from wdsflow.validate.pipeline.source_lines import DEFINES, SEEDS, line_in, made_at
+from wdsflow.validate.pipeline.unpicklable_parts import unpicklable_parts
 from wdsflow.validate.rules.kit.base import Context
 from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
@@ -160,13 +163,24 @@ def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_p
 
 
 def test_who_interrupts_runs_that_hang_does_not_wait_for_them(tmp_path: Path) -> None:
-    script = tmp_path / "hangs.py"
-    script.write_text("import time\n\ndef make(urls):\n    time.sleep(600)\n")
-    began = time.monotonic()
-    threading.Timer(1.0, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    script, begun = tmp_path / "hangs.py", tmp_path / "begun"
+    script.write_text(
+        f"import pathlib, time\n\ndef make(urls):\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(600)\n"
+    )
+    main, interrupted = threading.main_thread().ident, []
+
+    def interrupt_when_it_hangs() -> None:
+        while not begun.exists():
+            time.sleep(0.02)
+        interrupted.append(time.monotonic())
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_hangs)
+    thread.start()
     with LoaderRuns(f"{script}:make") as runs, pytest.raises(KeyboardInterrupt):
         runs.run_all([LoaderRequest(())] * 2)
-    assert time.monotonic() - began < 20
+    thread.join()
+    assert time.monotonic() - interrupted[0] < 20
 
 
 def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> None:
@@ -181,7 +195,7 @@ def test_two_runs_in_a_row_differ_in_the_order_of_sets(tmp_path: Path) -> None:
     script.write_text("import os\n\nos.environ['SET'] = '1'\n\ndef make(urls):\n    yield hash('a')\n")
     with LoaderRuns(f"{script}:make") as runs:
         first, second = (runs.run(LoaderRequest(())) for _ in range(2))
-    assert first.how == second.how == "ended"
+    assert first.status == second.status == "ended"
     assert first.rows != second.rows
 
 
@@ -382,7 +396,7 @@ class Locked:
 
 def test_the_line_of_an_attribute_is_the_one_that_assigns_it() -> None:
     first = inspect.getsourcelines(Locked)[1]
-    lines = [loader_parts._made_at(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "key")]
+    lines = [made_at(object(), Locked(), name).rpartition(":")[2] for name in ("lock", "key")]
     assert lines == [str(first + 6), str(first + 7)]
 
 
@@ -429,9 +443,9 @@ def test_samples_that_cannot_be_compared_are_not_said_to_be_the_same(tmp_path: P
 def test_what_only_a_starting_worker_inherits_is_no_fault() -> None:
     dataset = Shared()
     loader = torch.utils.data.DataLoader(dataset, num_workers=1)
-    assert loader_parts.unpicklable_parts(loader) == []
+    assert unpicklable_parts(loader) == []
     dataset.other = lambda: 0
-    (text,) = loader_parts.unpicklable_parts(loader)
+    (text,) = unpicklable_parts(loader)
     assert "dataset.other cannot be pickled" in text
     with pytest.raises(RuntimeError, match="inheritance"):  # nothing is left behind
         ForkingPickler.dumps(dataset.count)
@@ -445,7 +459,7 @@ class Shared(torch.utils.data.Dataset[int]):
 
 
 def test_a_mapping_that_refuses_to_be_read_is_left_alone() -> None:
-    assert [path for path, _ in loader_parts.parts([Refuses(), 1])] == ["", "[0]", "[1]"]
+    assert [path for path, _ in parts([Refuses(), 1])] == ["", "[0]", "[1]"]
 
 
 def test_the_lines_of_a_loader_are_those_that_decide() -> None:
@@ -453,22 +467,22 @@ def test_the_lines_of_a_loader_are_those_that_decide() -> None:
     call = inspect.getsourcelines(make_logs)[1] + 2
     file = Path(__file__).relative_to(Path.cwd())
 
-    assert loader_parts.line_in(loader, make_logs, loader_parts.DEFINES.format("__iter__")) == f"{file}:{call}"
-    assert loader_parts.line_in(loader, make_logs, loader_parts.SEEDS) == f"{file}:{first + 3}"
-    assert loader_parts.unpicklable_parts(loader) == [
+    assert line_in(loader, make_logs, DEFINES.format("__iter__")) == f"{file}:{call}"
+    assert line_in(loader, make_logs, SEEDS) == f"{file}:{first + 3}"
+    assert unpicklable_parts(loader) == [
         f"{file}:{first + 2}: dataset.waiting cannot be pickled: it is an object of type queue.Queue"
     ]
 
 
-def workers_of(alone: Sequence[str]) -> _Workers:
+def workers_of(alone: Sequence[str]) -> WorkersCheck:
     """Return a comparison of workers for two shards with four samples each, of which one process reads some."""
     keys = (("a0", "a1", "a2", "a3"), ("b0", "b1", "b2", "b3"))
     request = LoaderRequest(("a.tar", "b.tar"), shard_keys=keys, unique_keys=True)
-    return _Workers(LoaderRuns(""), request, read(alone))
+    return WorkersCheck(LoaderRuns(""), request, read(alone))
 
 
 def read(keys: Sequence[str]) -> LoaderRun:
-    return LoaderRun("ended", epochs=[[[{"key": f"{KEY}{key}"}] for key in keys]], whole=[True])
+    return LoaderRun("ended", epochs=[[[{"key": f"{KEY}{key}"}] for key in keys]], complete=[True])
 
 
 @pytest.mark.parametrize(
@@ -484,7 +498,7 @@ def read(keys: Sequence[str]) -> LoaderRun:
 )
 def test_the_ends_of_shards_that_never_come_out_are_named(alone: list[str], text: str) -> None:
     workers = workers_of(alone)
-    workers._unread(read(alone))
+    workers.find_unread(read(alone))
 
     assert [fault.message for fault in workers.faults.values()] == ([text] if text else [])
 
@@ -492,9 +506,9 @@ def test_the_ends_of_shards_that_never_come_out_are_named(alone: list[str], text
 def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
     alone = ["a0", "a1", "a2", "b0", "b1"]
     workers = workers_of(alone)
-    workers._compare(read(alone), [read(alone[:-1])], "with 2 workers", 2)
+    workers.compare(read(alone), SharedRead([read(alone[:-1])], "with 2 workers", 2))
     noted = list(workers.notes)
-    workers._compare(read(alone), [read(alone[:-2])], "with 2 workers", 2)
+    workers.compare(read(alone), SharedRead([read(alone[:-2])], "with 2 workers", 2))
 
     assert noted == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
     assert [fault.message for fault in workers.faults.values()] == [
@@ -505,7 +519,7 @@ def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
 def test_a_sample_that_a_sampler_repeats_is_noted_and_no_fault() -> None:
     alone = ["a0", "a1", "a2", "b0", "b1"]
     workers = workers_of(alone)
-    workers._compare(read(alone), [read(["a0", "a2", "b1"]), read(["a1", "b0", "a0"])], "on 2 ranks", 2)
+    workers.compare(read(alone), SharedRead([read(["a0", "a2", "b1"]), read(["a1", "b0", "a0"])], "on 2 ranks", 2))
 
     assert not workers.faults
     assert workers.notes == ["workers: on 2 ranks 1 sample repeated, so that all ranks have as many (such as a0)"]

@@ -9,6 +9,9 @@ from tests.validate.pipeline.small_set import HERE, different, judged, run
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
+# Each starts a process that imports PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 @dataclass
 class Habit:

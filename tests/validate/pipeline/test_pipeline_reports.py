@@ -18,6 +18,9 @@ from wdsflow.validate.rules.rule_catalog import run_rules
 from wdsflow.validate.run_check import check
 from wdsflow.validate.verdicts.verdict import Reason
 
+# Each starts a process that imports PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 HERE = Path(__file__).parent
 SMALL = HERE / "small_pipelines.py"
 

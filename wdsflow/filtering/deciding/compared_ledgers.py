@@ -7,7 +7,7 @@ from wdsflow.expressions.constants import literal
 from wdsflow.expressions.ledger_sql import with_number
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
-from wdsflow.filtering.ledger.ledger import column_of, gathered_column, read_ledger
+from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
 from wdsflow.filtering.ledger.ledger_metadata import About, LedgerError, NotCompared, calls_of, read_about
 from wdsflow.filtering.predicates.catalog import RankedNumber, gathers_like
 from wdsflow.filtering.run_folder import Layout
@@ -80,7 +80,7 @@ class ComparedLedgers:
         the score has failed are left out.
         """
         number = self._program.ranks.get(call)
-        names = _column_names(about)
+        names = names_in_file(calls_of(about), about["gathered"])
         # Folders may be called like ``key=1``: they are no columns.
         source = f"read_parquet({literal(_escaped(path))}, hive_partitioning = false)"
         source = f"(SELECT * FROM {source} WHERE trouble IS NULL)"
@@ -140,21 +140,6 @@ def _has_failed(call: ScoreCall) -> str:
 def _has_several(call: ScoreCall) -> str:
     """Return the SQL for whether a sample has several values of a score."""
     return f"coalesce(list_contains(json_keys(several), {literal(str(call))}), false)"
-
-
-def _column_names(about: About) -> dict[str, str]:
-    """Return the names by which DuckDB knows the columns of a ledger.
-
-    It does not distinguish upper and lower case, and adds a number to the second of two such names.
-    """
-    stored = [column_of(str(call)) for call in calls_of(about)]
-    stored += [gathered_column(name) for name in about["gathered"]]
-    counts: dict[str, int] = {}
-    names = {}
-    for name in stored:
-        count = counts[name.lower()] = counts.get(name.lower(), -1) + 1
-        names[name] = f"{name}_{count}" if count else name
-    return names
 
 
 def _escaped(path: Path) -> str:

@@ -4,7 +4,7 @@ A window of samples is decided by one query a step. The order of the steps is fi
 is decided by the same term whether its scores are computed now or come from a ledger.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from typing import TypeAlias
@@ -50,47 +50,41 @@ class Decider:
         return self._start[1] if self.steps else ()
 
     def advance(self, samples: SampleTable, rows: Sequence[Row], compute: Compute | None = None) -> None:
-        """Decide some samples as far as possible: set ``judgement``, or ``lacks``, the scores that are needed next.
+        """Decide some samples as far as possible: set ``judgement``, or note in ``needed`` which scores they need next.
 
         ``compute``: computes scores; without it, those that the columns have must do.
         """
-        for number in range(len(self.steps) + 1):
-            here = [row for row in rows if row.judgement is None and row.step == number]
-            if not here:
-                continue
-            if number == len(self.steps):
-                self._decide_last(samples, here)
+        open_rows = [row for row in rows if row.judgement is None]
+        for row in open_rows:
+            samples.needed.pop(row.number, None)
+        computed: list[ScoreCall] = []
+        for step in self.steps:
+            if not open_rows:
+                return
+            if computed:
+                needing = self._decide(samples, open_rows, computed, step.scores)
             else:
-                self._pass(samples, here, number, compute)
+                needing = self._decide_first(open_rows)
+            waiting = _wait(samples, needing, compute)
+            open_rows = [row for row in open_rows if row.judgement is None and row.number not in waiting]
+            computed += step.scores
+        if open_rows:
+            self._decide_last(samples, open_rows)
 
-    def _pass(self, samples: SampleTable, rows: Sequence[Row], number: int, compute: Compute | None) -> None:
-        """Decide samples by the scores of the steps before one, and compute those of this step for the others."""
-        lacks: dict[int, list[ScoreCall]] = {}
-        for call, needing in self._needs(samples, rows, number):
-            column = samples.columns[call]
-            lacking = [row for row in needing if row.number not in column]
-            if lacking and compute is not None:
-                compute(call, lacking)
-                lacking = [row for row in lacking if row.number not in column]
-            for row in lacking:
-                lacks.setdefault(row.number, []).append(call)
+    def _decide_first(self, rows: Sequence[Row]) -> dict[ScoreCall, Sequence[Row]]:
+        """Decide samples before any score is computed, and return the scores of the first step that they need."""
+        judgement, calls = self._start
         for row in rows:
-            row.lacks = lacks.get(row.number, ())
-            if not row.lacks:
-                row.step = number + 1
+            row.judgement = judgement
+        return dict.fromkeys(calls, rows)
 
-    def _needs(self, samples: SampleTable, rows: Sequence[Row], number: int) -> list[tuple[ScoreCall, Sequence[Row]]]:
-        """Decide samples, and return each score of a step with those of the others that it may decide."""
-        if number == 0:
-            judgement, calls = self._start
-            for row in rows:
-                row.judgement = judgement
-            return [(call, rows) for call in calls]
-        scores = self.steps[number].scores
-        computed = [call for step in self.steps[:number] for call in step.scores]
+    def _decide(
+        self, samples: SampleTable, rows: Sequence[Row], computed: Sequence[ScoreCall], scores: Sequence[ScoreCall]
+    ) -> dict[ScoreCall, Sequence[Row]]:
+        """Decide samples by the scores of earlier steps, and return each score of the next with those that need it."""
         decisions = evaluate(self.evaluator, samples, rows, computed, scores)
         self._settle(rows, decisions)
-        return [(call, list(compress(rows, decisions.lacks[call].tolist()))) for call in scores]
+        return {call: list(compress(rows, decisions.lacks[call].tolist())) for call in scores}
 
     def _decide_last(self, samples: SampleTable, rows: Sequence[Row]) -> None:
         """Decide samples when all their scores are computed: what is not known now never will be."""
@@ -101,9 +95,9 @@ class Decider:
             return
         # Which values are missing is asked for these alone: they are few.
         decisions = evaluate(self.evaluator, samples, unknown, scores, scores)
-        for place, row in enumerate(unknown):
-            term = self.terms[decisions.term[place]]
-            row.judgement = Judgement(None, term, reason(self.evaluator, samples, decisions, place, row))
+        for index, row in enumerate(unknown):
+            term = self.terms[decisions.term[index]]
+            row.judgement = Judgement(None, term, reason(self.evaluator, samples, decisions, index, row))
 
     def _settle(self, rows: Sequence[Row], decisions: Decisions) -> None:
         """Note the samples for which the predicate is true or false, and the term by which it is false."""
@@ -114,3 +108,20 @@ class Decider:
             dropped = Judgement(keep=False, term=term)
             for row in compress(rows, (decisions.drop & (decisions.term == number)).tolist()):
                 row.judgement = dropped
+
+
+def _wait(
+    samples: SampleTable, needing: Mapping[ScoreCall, Sequence[Row]], compute: Compute | None
+) -> dict[int, list[ScoreCall]]:
+    """Compute scores, and return those that samples still need, by their numbers."""
+    waiting: dict[int, list[ScoreCall]] = {}
+    for call, rows in needing.items():
+        column = samples.columns[call]
+        missing = [row for row in rows if row.number not in column]
+        if missing and compute is not None:
+            compute(call, missing)
+            missing = [row for row in missing if row.number not in column]
+        for row in missing:
+            waiting.setdefault(row.number, []).append(call)
+    samples.needed.update(waiting)
+    return waiting

@@ -277,7 +277,7 @@ class Program:
         """Return whether a sample lacks scores that are wanted of it, after ``advance``."""
         if row.trouble:
             return False
-        calls = [*self._asked, *(row.lacks if row.judgement is None else ())]
+        calls = [*self._asked, *self._needed(samples, row)]
         if any(call in self._ways and row.number not in samples.columns[call] for call in calls):
             return True
         return bool(self.wanted(samples, row)) or self._lacks_digest(row)
@@ -314,7 +314,7 @@ class Program:
         """Return the model scores that a sample needs next."""
         if not self.model_calls or row.trouble:
             return []
-        calls = [call for call in row.lacks if call not in self.gathered_calls] if row.judgement is None else []
+        calls = [call for call in self._needed(samples, row) if call not in self.gathered_calls]
         is_out = self._is_out(row)
         if self.model_calls.isdisjoint(calls) and not is_out:
             calls += self._ranked
@@ -350,13 +350,19 @@ class Program:
             elif row.trouble:
                 row.quarantine(row.trouble, row.about)
             elif self.decider is not None:
-                self._set_outcome(row)
+                self._set_outcome(samples, row)
 
-    def _set_outcome(self, row: Row) -> None:
+    def _needed(self, samples: SampleTable, row: Row) -> Sequence[ScoreCall]:
+        """Return the scores that a sample needs next to be decided."""
+        return samples.needed.get(row.number, ()) if row.judgement is None else ()
+
+    def _set_outcome(self, samples: SampleTable, row: Row) -> None:
         judgement = row.judgement
         if judgement is None:
-            lacks = row.lacks[0]
-            raise MissingScore(str(lacks), f"{lacks} was not computed for sample {row.number}, and maybe for others")
+            missing = self._needed(samples, row)[0]
+            raise MissingScore(
+                str(missing), f"{missing} was not computed for sample {row.number}, and maybe for others"
+            )
         if judgement.keep:
             return
         row.term = str(judgement.term)
@@ -381,11 +387,10 @@ class Program:
         self.decider.advance(samples, readable)
         open_ = [row for row in readable if row.judgement is None]
         for row in open_:
-            for each in row.lacks:
-                if each not in self.kept_calls:
-                    raise NotCompared(
-                        str(each), f"{each} was not computed for sample {row.number}, and maybe for others"
-                    )
+            for needed in self._needed(samples, row):
+                if needed not in self.kept_calls:
+                    what = f"{needed} was not computed for sample {row.number}, and maybe for others"
+                    raise NotCompared(str(needed), what)
         by_others = {row.number for row in open_}
         if self.recipe.unknown != "keep" and self._others is not None and open_:
             known = [each for each in self.scores if each not in self.kept_calls]

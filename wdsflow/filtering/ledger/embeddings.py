@@ -29,6 +29,7 @@ from .ledger_metadata import (
     About,
     EmbeddingAbout,
     LedgerError,
+    distinct_names,
     embedding_columns,
     no_ledgers,
     read_about,
@@ -51,12 +52,6 @@ class EmbeddingColumn(NamedTuple):
     embedded: Embedded
     size: int  # numbers of an embedding
 
-    @staticmethod
-    def of(embedded: Embedded) -> "EmbeddingColumn":
-        """Return the column of some embeddings."""
-        name = str(ScoreCall(f"{embedded.of}_embedding", embedded.settings))
-        return EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
-
     def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
         of, model = self.embedded.of, self.embedded.model
@@ -73,8 +68,15 @@ class EmbeddingColumn(NamedTuple):
 
 def columns_of(scores: Iterable[Score]) -> tuple[EmbeddingColumn, ...]:
     """Return the columns of the embeddings that scores need."""
-    asked = dict.fromkeys(each for score in scores if isinstance(score, ClipScore) for each in score.embedded())
-    return tuple(map(EmbeddingColumn.of, asked))
+    needed: dict[Embedded, None] = {}
+    for score in scores:
+        if isinstance(score, ClipScore):
+            needed |= dict.fromkeys(score.embedded())
+    names = [str(ScoreCall(f"{embedded.of}_embedding", embedded.settings)) for embedded in needed]
+    return tuple(
+        EmbeddingColumn(name, f"{name} more", embedded, embedded.model.size())
+        for name, embedded in zip(distinct_names(names), needed, strict=True)
+    )
 
 
 class Spool:
@@ -90,6 +92,10 @@ class Spool:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def column_of(self, embedded: Embedded) -> str:
+        """Return the name of the column of some embeddings."""
+        return next(column.name for column in self.columns if column.embedded == embedded)
 
     def add(self, column: str, row: Row, found: "Sequence[tuple[str, Vector]]") -> None:
         """Add all (key, embedding) of a column for a sample, if their keys are new."""
@@ -369,4 +375,4 @@ class ShardEmbeddings(AbstractContextManager["ShardEmbeddings"]):
         for embedded in score.embedded():
             found = zip(keys, requests, outputs, strict=True)
             own = [(key, output) for key, request, output in found if request.model == embedded.model]
-            self.spool.add(EmbeddingColumn.of(embedded).name, row, own)
+            self.spool.add(self.spool.column_of(embedded), row, own)

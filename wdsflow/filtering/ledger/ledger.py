@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +31,7 @@ from .ledger_metadata import (
     EmbeddingAbout,
     LedgerError,
     calls_of,
+    distinct_names,
     embedding_columns,
     no_ledgers,
     read_about,
@@ -146,15 +147,16 @@ def _score_columns(
     """Return a column for each score; then the values that are lists, and why others are missing."""
     numbers = [row.number for row in rows]
     columns: dict[str, Column] = {}
+    names = names_in_file(kinds, map(str, gathered))
     several: dict[int, dict[str, Value]] = {}
     failed: dict[int, list[dict[str, str | None]]] = {}
     for call, kind in kinds.items():
         computed = samples.columns[call]
         values = list(map(computed.get, numbers))
         if set(map(type, values)) <= _AS_THEY_ARE[kind] and None not in computed.values():
-            columns[column_of(str(call))] = _MAKE[kind](values)
+            columns[names[column_of(str(call))]] = _MAKE[kind](values)
             continue
-        columns[column_of(str(call))] = _MAKE[kind]([_cell(value, kind) for value in values])
+        columns[names[column_of(str(call))]] = _MAKE[kind]([_cell(value, kind) for value in values])
         for number in numbers:
             if number not in computed:
                 continue
@@ -164,7 +166,7 @@ def _score_columns(
             elif (failure := _failure(call, value)) is not None:
                 failed.setdefault(number, []).append(failure)
     for call in gathered:
-        columns[gathered_column(str(call))] = bytes_column(list(map(samples.gathered[call].get, numbers)))
+        columns[names[gathered_column(str(call))]] = bytes_column(list(map(samples.gathered[call].get, numbers)))
     columns["several"] = text_column([json.dumps(several[number]) if number in several else None for number in numbers])
     failures = [json.dumps(failed[number]) if number in failed else None for number in numbers]
     columns["failed"] = json_column(failures, _FAILURES)
@@ -179,6 +181,16 @@ def column_of(name: str) -> str:
 def gathered_column(name: str) -> str:
     """Return the column with the data by which a score compares samples."""
     return f"{name}{_GATHERED}"
+
+
+def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[str, str]:
+    """Return the names that the columns of scores have in a ledger, by the names of ``column_of`` and ``gathered_column``.
+
+    They differ where two names differ in case alone, which DuckDB and other programs do not distinguish.
+    """
+    names = [column_of(str(call)) for call in calls]
+    names += [gathered_column(name) for name in gathered]
+    return dict(zip(names, distinct_names(names), strict=True))
 
 
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:
@@ -209,10 +221,11 @@ def read_ledger(
     about = read_about(path)
     try:
         left_out = set(embedding_columns(about))
+        names = names_in_file(calls_of(about), about["gathered"])
         kinds = {call: kind for call, kind in calls_of(about).items() if calls is None or call in calls}
         if calls is not None:
-            left_out |= {column_of(str(call)) for call in calls_of(about) if call not in calls}
-            left_out |= set(map(gathered_column, about["gathered"]))
+            left_out |= {names[column_of(str(call))] for call in calls_of(about) if call not in calls}
+            left_out |= {names[gathered_column(name)] for name in about["gathered"]}
         file = ParquetFile(path)
         arrays = file.arrays([name for name in file.names if name not in left_out])
     except (ParquetError, OSError) as error:
@@ -226,16 +239,18 @@ def read_ledger(
     for row, detail in zip(rows, table["detail"], strict=True):
         row.about = detail or "" if row.trouble else ""
     samples = SampleTable(rows)
-    _read_values(samples, table, kinds)
+    _read_values(samples, table, kinds, names)
     for name in about["gathered"] if calls is None else ():
         call = next(call for call in calls_of(about) if str(call) == name)
-        samples.gathered[call] = _present(rows, table[gathered_column(name)])
+        samples.gathered[call] = _present(rows, table[names[gathered_column(name)]])
     return samples, about
 
 
-def _read_values(samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str]) -> None:
+def _read_values(
+    samples: SampleTable, table: Mapping[str, list[Any]], kinds: Mapping[ScoreCall, str], names: Mapping[str, str]
+) -> None:
     for call in kinds:
-        samples.columns[call] = _present(samples.rows, table[column_of(str(call))])
+        samples.columns[call] = _present(samples.rows, table[names[column_of(str(call))]])
     by_name = {str(call): samples.columns[call] for call in kinds}
     for row, several, failed in zip(samples.rows, table["several"], table["failed"], strict=True):
         for name, values in json.loads(several).items() if several else ():

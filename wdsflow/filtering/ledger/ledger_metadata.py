@@ -1,6 +1,8 @@
 """The metadata of a ledger, and the errors about ledgers that lack something or belong to another shard."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -120,6 +122,21 @@ def calls_of(about: About) -> dict[ScoreCall, str]:
         )
         found[ScoreCall(item["name"], tuple(sorted(settings)))] = item["kind"]
     return found
+
+
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Return names for columns that differ in more than case: the second of two that do not gets a number.
+
+    >>> distinct_names(["n", "N", "key"])
+    ['n', 'N_1', 'key']
+    """
+    counts: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        earlier = counts[name.lower()]
+        distinct.append(f"{name}_{earlier}" if earlier else name)
+        counts[name.lower()] += 1
+    return distinct
 
 
 def embedding_columns(about: About) -> list[str]:

@@ -48,7 +48,7 @@ class Row:
 
     # No list and no dict of its own: the garbage collector would look at those of all samples again and again.
     __slots__ = (
-        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "lacks", "number", "outcome", "resized", "start", "step", "term", "trouble",
+        "about", "detail", "digest", "end", "error", "fields", "judgement", "key", "number", "outcome", "resized", "start", "term", "trouble",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
@@ -57,8 +57,6 @@ class Row:
         self.trouble = ""  # the fault of the tar, or the reason of a stage
         self.about = ""  # details of the trouble
         self.judgement: Judgement | None = None  # if already decided
-        self.step = 0  # of the predicate: the scores of those before it are known, as far as they are needed
-        self.lacks: Sequence[ScoreCall] = ()  # the scores of the step that are needed next
         self.digest: str | None = None  # xxh3_128 of the image's bytes
         self.resized: Sequence[ResizedImage] = ()
         self.outcome: Outcome = "kept"
@@ -78,13 +76,18 @@ Column: TypeAlias = dict[int, Value | Unknown]
 class SampleTable:
     """The samples of a shard: a row for each, a column for each score.
 
-    ``gathered`` has the data of scores that compare samples, by the number of the sample as well.
+    Attributes:
+        rows: the samples, in the order of the tar.
+        columns: the values of each score.
+        gathered: the data of scores that compare samples, by the number of the sample as well.
+        needed: the scores that a sample needs next to be decided, by its number; of those that are not decided.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
         self.rows = list(rows)
         self.columns: defaultdict[ScoreCall, Column] = defaultdict(dict)
         self.gathered: defaultdict[ScoreCall, dict[int, bytes]] = defaultdict(dict)
+        self.needed: dict[int, Sequence[ScoreCall]] = {}
 
     @property
     def readable(self) -> list[Row]:

@@ -4,21 +4,21 @@ from typing import TYPE_CHECKING
 
 from wdsflow.lazy import lazy_names
 
-__all__ = ["MembersApart", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardRequest", "reshard_shards"]
+__all__ = ["InterleavedMembers", "NothingRead", "RepeatedKeys", "ReshardReport", "ReshardRequest", "reshard_shards"]
 
 if TYPE_CHECKING:
-    from .read_inputs import MembersApart
+    from .interleaved import InterleavedMembers
+    from .repeated_keys import RepeatedKeys
     from .reshard_options import ReshardRequest
     from .reshard_report import ReshardReport
     from .run_reshard import NothingRead, reshard_shards
-    from .write_parts import RepeatedKeys
 else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "MembersApart": "read_inputs",
+            "InterleavedMembers": "interleaved",
             "NothingRead": "run_reshard",
-            "RepeatedKeys": "write_parts",
+            "RepeatedKeys": "repeated_keys",
             "ReshardReport": "reshard_report",
             "ReshardRequest": "reshard_options",
             "reshard_shards": "run_reshard",

@@ -1,7 +1,7 @@
 """Options of a reshard: sizes of shards, their order, and the parts of a split."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -12,9 +12,11 @@ from wdsflow.shards.thread_jobs import Begin
 from wdsflow.text.options import OTHER, SAMPLES, allow_pipe_option, option, restart_option
 
 Repeats = Literal["number", "refuse"]
-HASHES = 1 << 64  # values of a key's hash
+# The values of a key's hash.
+HASHES = 1 << 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})")
+# What options decide, and the options of which only one may be given.
 _CONFLICTS = (
     ("how large shards are", ("samples", "size", "shards")),
     ("how many shards there are", ("divisible_by", "size")),
@@ -22,6 +24,8 @@ _CONFLICTS = (
     ("the order", ("shuffle", "by_key")),
     ("the folders", ("split", "folds")),
 )
+# The smallest values of options.
+_LEAST = {"samples": 1, "shards": 1, "folds": 2}
 
 
 class Grid(NamedTuple):
@@ -39,26 +43,38 @@ class Grid(NamedTuple):
         return f"{self.ranks}x{self.workers}"
 
 
-USUAL_GRID = Grid(1, 4)  # OpenCLIP's defaults
+# OpenCLIP's defaults.
+USUAL_GRID = Grid(1, 4)
 
 
 class SplitPart(NamedTuple):
-    """A part of a split: samples whose key's hash is below ``end``, and not below that of the part before."""
+    """A part of a split: samples whose key's hash is below ``end``, and not below that of the part before.
 
-    name: str  # "" for all samples
-    end: int  # of HASHES
+    Attributes:
+        name: its folder; "" for all samples.
+        end: at most ``HASHES``.
+    """
+
+    name: str
+    end: int
 
 
 @dataclass(frozen=True)
 class ReshardOptions:
-    """Everything besides the inputs that determines the outputs; ``checked`` makes it from ``ReshardRequest``."""
+    """Everything besides the inputs that determines the outputs; ``checked`` makes it from ``ReshardRequest``.
+
+    Attributes:
+        size: in bytes.
+        split: as on the command line.
+        parts: those of ``split`` or ``folds``.
+    """
 
     samples: int | None = None
-    size: int | None = None  # bytes
+    size: int | None = None
     shards: int | None = None
     divisible_by: Grid | None = None
     shuffle: int | None = None
-    split: str | None = None  # as written
+    split: str | None = None
     folds: int | None = None
     by_key: bool = False
     repeated_keys: Repeats = "number"
@@ -71,9 +87,13 @@ class ReshardOptions:
 
     def flags(self) -> dict[str, object]:
         """Return the options as on the command line."""
-        spelled = {"divisible_by": self.divisible_by and str(self.divisible_by)}
-        spelled["shuffle"] = None if self.shuffle is None else str(self.shuffle)
-        return {_flag(name): spelled.get(name, value) for name, value in vars(self).items() if name != "parts"}
+        flags: dict[str, object] = {}
+        for name, value in vars(self).items():
+            if name == "parts":
+                continue
+            is_text = name in ("divisible_by", "shuffle") and value is not None
+            flags[_flag(name)] = str(value) if is_text else value
+        return flags
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +109,6 @@ class ReshardRequest:
         metavar="RANKSxWORKERS",
     )
     shuffle: int | None = option(None, "Shuffle all samples; the same seed gives the same order.", metavar="SEED")
-
     split: str | None = option(
         None,
         "Parts in folders of their own, by a hash of the key: train=0.9,val=0.1; --shards counts for each.",
@@ -114,46 +133,46 @@ class ReshardRequest:
     begin: Begin | None = None
 
 
-def checked(asked: ReshardRequest) -> ReshardOptions:
+def checked(request: ReshardRequest) -> ReshardOptions:
     """Return consistent options. Raises ValueError."""
-    given = [name for name, value in vars(asked).items() if value is not None and value is not False]
-    for what, names in _CONFLICTS:
+    values = vars(request)
+    given = {name for name, value in values.items() if value is not None and value is not False}
+    for decision, names in _CONFLICTS:
         flags = [_flag(name) for name in names if name in given]
         if len(flags) > 1:
-            raise ValueError(f"{flags[0]} and {flags[1]} both decide {what}: give one of them")
-    for name, value, least in (("samples", asked.samples, 1), ("shards", asked.shards, 1), ("folds", asked.folds, 2)):
-        if value is not None and value < least:
-            raise ValueError(f"--{name} must be at least {least}, not {value}")
-    most = None if asked.size is None else parse_size(asked.size)
-    if most is not None and most < 1:
+            raise ValueError(f"{flags[0]} and {flags[1]} both decide {decision}: give one of them")
+    for name, least in _LEAST.items():
+        if name in given and values[name] < least:
+            raise ValueError(f"--{name} must be at least {least}, not {values[name]}")
+    size = None if request.size is None else parse_size(request.size)
+    if size is not None and size < 1:
         raise ValueError("--size must be at least 1 byte")
-    if asked.repeated_keys not in ("number", "refuse"):
-        raise ValueError(f"--repeated-keys is number or refuse, not {asked.repeated_keys!r}")
+    if request.repeated_keys not in ("number", "refuse"):
+        raise ValueError(f"--repeated-keys is number or refuse, not {request.repeated_keys!r}")
+    divisible_by = None if request.divisible_by is None else parse_grid(request.divisible_by, "--divisible-by")
     return ReshardOptions(
-        samples=asked.samples,
-        size=most,
-        shards=asked.shards,
-        divisible_by=None if asked.divisible_by is None else parse_grid(asked.divisible_by, "--divisible-by"),
-        shuffle=asked.shuffle,
-        split=asked.split,
-        folds=asked.folds,
-        by_key=asked.by_key,
-        repeated_keys=asked.repeated_keys,
-        parts=parts_of(asked.split, asked.folds),
+        samples=request.samples,
+        size=size,
+        shards=request.shards,
+        divisible_by=divisible_by,
+        shuffle=request.shuffle,
+        split=request.split,
+        folds=request.folds,
+        by_key=request.by_key,
+        repeated_keys=request.repeated_keys,
+        parts=parts_of(request.split, request.folds),
     )
 
 
 def parts_of(split: object, folds: object) -> tuple[SplitPart, ...]:
     """Return the parts of ``--split`` or ``--folds``; without them, a single part. Raises ValueError."""
     if isinstance(split, str):
-        return tuple(_split(split))
+        return tuple(_parts_of_split(split))
     if isinstance(folds, int):
-        return tuple(SplitPart(f"fold-{fold}", -(-HASHES * (fold + 1) // folds)) for fold in range(folds))
+        # Rounded up, so that the last fold ends at HASHES.
+        ends = [-(-HASHES * (fold + 1) // folds) for fold in range(folds)]
+        return tuple(SplitPart(f"fold-{fold}", end) for fold, end in enumerate(ends))
     return (SplitPart("", HASHES),)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def parse_grid(text: str, option: str) -> Grid:
@@ -162,24 +181,28 @@ def parse_grid(text: str, option: str) -> Grid:
     >>> parse_grid("8x4", "--divisible-by").readers
     32
     """
-    found = _GRID.fullmatch(text)
-    grid = Grid(int(found[1]), int(found[2])) if found else Grid(0, 0)
+    match = _GRID.fullmatch(text)
+    grid = Grid(int(match[1]), int(match[2])) if match else Grid(0, 0)
     if not grid.readers:
         raise ValueError(f"{option} {text} is not of the form RANKSxWORKERS, such as 8x4")
     return grid
 
 
-def _split(text: str) -> Iterable[SplitPart]:
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _parts_of_split(split: str) -> Iterator[SplitPart]:
     """Read ``train=0.9,val=0.1``; the order decides the range of hashes of each part."""
-    names, total = set[str](), Fraction(0)
-    for each in text.split(","):
-        name, _, number = (word.strip() for word in each.partition("="))
-        try:
-            share = Fraction(Decimal(number))
-        except (InvalidOperation, ValueError, OverflowError):
-            share = Fraction(0)
+    names: set[str] = set()
+    total = Fraction(0)
+    for entry in split.split(","):
+        name, _, number = entry.partition("=")
+        name = name.strip()
+        share = _share(number.strip())
         if not _NAME.fullmatch(name) or not 0 < share <= 1:
-            raise ValueError(f"--split {each} is not of the form NAME=SHARE, such as train=0.9")
+            raise ValueError(f"--split {entry} is not of the form NAME=SHARE, such as train=0.9")
+        # File systems may not tell upper case from lower case.
         if name.lower() in names:
             raise ValueError(f"--split names {name} twice")
         names.add(name.lower())
@@ -187,3 +210,11 @@ def _split(text: str) -> Iterable[SplitPart]:
         yield SplitPart(name, int(total * HASHES))
     if total > 1:
         raise ValueError(f"the shares of --split are {float(total):g} together: at most 1")
+
+
+def _share(number: str) -> Fraction:
+    """Return the exact value of a decimal number; 0 if it is none."""
+    try:
+        return Fraction(Decimal(number))
+    except (InvalidOperation, ValueError, OverflowError):
+        return Fraction(0)

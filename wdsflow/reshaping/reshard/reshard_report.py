@@ -12,60 +12,53 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, size
 
+from .evenness import evenness, span
 from .reshard_options import Grid
 
+# Inputs with damage that are listed, problems of each, and keys that were replaced.
+_LISTED = 10
+_LISTED_PROBLEMS = 3
+_LISTED_KEYS = 3
 
-def evenness(samples: Sequence[int], grid: Grid) -> str:
-    """Return a text on how many samples each worker gets from these shards, in order.
-
-    >>> evenness([100, 100, 100, 100], Grid(2, 2))
-    'even: 4 shards for 2 ranks x 2 workers; 1 shard and 100 samples for each worker'
-    >>> evenness([100, 100, 50], Grid(1, 2))
-    'uneven: 3 shards for 1 rank x 2 workers; 100 to 150 samples for each worker, the largest share is 1.20x the mean'
-    """
-    from wdsflow.readers.open_clip.versions import assign  # loads all readers, which takes longer than a small run
-
-    who = f"{how_many(len(samples), 'shard')} for {how_many(grid.ranks, 'rank')} x {how_many(grid.workers, 'worker')}"
-    shares = assign(samples, *grid)
-    totals = [sum(share) for share in shares]
-    idle = sum(not share for share in shares)
-    if idle:
-        return f"uneven: {who}; {how_many(idle, 'worker')} of {grid.readers:,} would get no shard"
-    least, most = min(totals), max(totals)
-    if most - least <= max(map(len, shares)) and most <= least * 1.01 + 1:
-        each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        same = {len(share) for share in shares}
-        number = f"{how_many(same.pop(), 'shard')} and " if len(same) == 1 else ""
-        return f"even: {who}; {number}{each} sample{'s' * (most != 1)} for each worker"
-    mean = sum(totals) / len(totals)
-    return (
-        f"uneven: {who}; {least:,} to {most:,} samples for each worker,"
-        f" the largest share is {most / mean:.2f}x the mean"
-    )
-
-
-_LISTED = 10  # damaged inputs that are listed
-_Ends = tuple[str, tuple[str, ...]]  # key and fields of a sample
+# The key and the fields of a sample.
+KeyAndFields = tuple[str, tuple[str, ...]]
 
 
 @dataclass
 class InputReport:
-    """One input: its samples, and counts of omitted ones."""
+    """One input: its samples, and counts of omitted ones.
+
+    Attributes:
+        number: its position among the inputs.
+        url: the shard.
+        rows: the samples that can be written.
+        samples: all samples.
+        members: all members.
+        left_out: members that belong to no sample, by reason.
+        dropped: samples that cannot be copied, by reason.
+        damage: a sentence for each kind of damage.
+        identity: values that change when the input changes.
+        path: a plain file to read: the input, or a copy that is unpacked or has plain headers. None if there is none.
+        interleaved: samples whose members are not next to each other.
+        first_interleaved: the position of the first of them among the samples.
+        first: the first valid sample; no fields if there is none.
+        last: the last one.
+    """
 
     number: int
     url: Shard
-    rows: int = 0  # samples that can be written
+    rows: int = 0
     samples: int = 0
     members: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)  # reason -> members that belong to no sample
-    dropped: Counter[str] = field(default_factory=Counter)  # reason -> samples that cannot be copied
+    left_out: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
     damage: list[str] = field(default_factory=list)
     identity: dict[str, object] = field(default_factory=dict)
-    path: Path | None = None  # of a plain file to read: the input, or a copy that is unpacked or has plain headers
-    apart: int = 0  # samples whose members are not next to each other
-    apart_at: int = 0  # place of the first of them among the samples
-    first: _Ends = ("", ())
-    last: _Ends = ("", ())
+    path: Path | None = None
+    interleaved: int = 0
+    first_interleaved: int = 0
+    first: KeyAndFields = ("", ())
+    last: KeyAndFields = ("", ())
 
     @property
     def location(self) -> Shard:
@@ -82,6 +75,11 @@ class InputReport:
         """The damage that loses data."""
         return [damage for damage in self.damage if not is_harmless(damage)]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it can be copied."""
+        return not self.lost and not self.dropped
+
     def check(self) -> None:
         """Raise RuntimeError if a sample is unaccounted for."""
         Counts("samples", self.samples, self.rows, self.dropped).check(str(self))
@@ -89,12 +87,19 @@ class InputReport:
 
 @dataclass
 class OutputReport(OneFile):
-    """One written output."""
+    """One written output.
+
+    Attributes:
+        samples: its samples.
+        bytes: its size.
+        renamed: samples whose key was already in the shard.
+        examples: some of them: "KEY -> NEW".
+    """
 
     samples: int = 0
     bytes: int = 0
-    renamed: int = 0  # samples whose key was already in the shard
-    examples: list[str] = field(default_factory=list)  # of them: "KEY -> NEW"
+    renamed: int = 0
+    examples: list[str] = field(default_factory=list)
 
     @property
     def counted(self) -> int:
@@ -104,22 +109,30 @@ class OutputReport(OneFile):
 
 @dataclass
 class PartReport:
-    """The outputs of one part, in their order."""
+    """The outputs of one part, in their order; ``name`` is "" for all samples."""
 
-    name: str  # "" for all samples
+    name: str
     folder: Path
     outputs: list[OutputReport] = field(default_factory=list)
 
 
 @dataclass
 class ReshardReport(OutputsReport[OutputReport]):
-    """The outcomes of all samples."""
+    """The outcomes of all samples.
+
+    Attributes:
+        inputs: the inputs, in order.
+        parts: the parts, in order.
+        grid: the ranks and workers for which the evenness of an epoch is reported.
+        left_out: samples that were not written, by reason.
+        removed: outputs of an earlier run that no longer have inputs.
+    """
 
     inputs: list[InputReport]
     parts: list[PartReport]
     grid: Grid
-    left_out: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    removed: int = 0  # outputs of an earlier run that no longer have inputs
+    left_out: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
 
     @property
     def outcomes(self) -> Sequence[OutputReport]:
@@ -129,7 +142,7 @@ class ReshardReport(OutputsReport[OutputReport]):
     @property
     def samples(self) -> int:
         """Samples of the inputs."""
-        return sum(found.samples for found in self.inputs)
+        return sum(report.samples for report in self.inputs)
 
     @property
     def samples_written(self) -> int:
@@ -144,7 +157,7 @@ class ReshardReport(OutputsReport[OutputReport]):
     @property
     def lost(self) -> bool:
         """Whether anything could not be read or written whole."""
-        return any(found.lost or found.dropped for found in self.inputs)
+        return not all(report.is_whole for report in self.inputs)
 
     @property
     def empty(self) -> list[str]:
@@ -157,13 +170,9 @@ class ReshardReport(OutputsReport[OutputReport]):
 
     def lines(self) -> Iterable[str]:
         """Yield the report."""
-        hurt = [found for found in self.inputs if found.lost or found.dropped]
-        for found in hurt[:_LISTED]:
-            yield f"{escape(found.url, 300)}: {how_many(found.rows, 'sample')} of {found.samples:,} can be copied"
-            yield from (f"  lost: {escape(trouble, 300)}" for trouble in found.lost[:3])
-        if len(hurt) > _LISTED:
-            yield f"and {how_many(len(hurt) - _LISTED, 'more damaged input')}"
-        yield f"before: {evenness([found.samples for found in self.inputs if not found.unread], self.grid)}"
+        yield from self._damage_lines()
+        samples_before = [report.samples for report in self.inputs if not report.unread]
+        yield f"before: {evenness(samples_before, self.grid)}"
         for part in self.parts:
             yield from _part_lines(part, self.grid)
         yield from self.again_lines("written", _LISTED)
@@ -173,13 +182,24 @@ class ReshardReport(OutputsReport[OutputReport]):
         yield Counts("samples", self.samples, self.samples_written, self.left_out).line()
         yield from reason_lines("left out", self.left_out)
         if self.renamed:
-            examples = [each for output in self.outcomes for each in output.examples][:3]
-            shown = ", ".join(escape(each, 200) for each in examples)
+            examples = [example for output in self.outcomes for example in output.examples]
+            shown = ", ".join(escape(example, 200) for example in examples[:_LISTED_KEYS])
             yield f"renamed: {how_many(self.renamed, 'sample')} whose key was in the shard already, such as {shown}"
-        members = sum((found.left_out for found in self.inputs), Counter[str]())
+        members: Counter[str] = Counter()
+        for report in self.inputs:
+            members += report.left_out
         if members:
             yield f"members that belong to no sample: {members.total():,} left out"
             yield from reason_lines("left out", members)
+
+    def _damage_lines(self) -> Iterable[str]:
+        damaged = [report for report in self.inputs if not report.is_whole]
+        for report in damaged[:_LISTED]:
+            yield f"{escape(report.url, 300)}: {how_many(report.rows, 'sample')} of {report.samples:,} can be copied"
+            for problem in report.lost[:_LISTED_PROBLEMS]:
+                yield f"  lost: {escape(problem, 300)}"
+        if len(damaged) > _LISTED:
+            yield f"and {how_many(len(damaged) - _LISTED, 'more damaged input')}"
 
 
 def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:
@@ -188,9 +208,8 @@ def _part_lines(part: PartReport, grid: Grid) -> Iterable[str]:
         yield f"{name}no samples: nothing written"
         return
     counts = [output.samples for output in part.outputs]
-    least, most = min(counts), max(counts)
-    each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    samples = how_many(sum(counts), "sample")
+    shards = f"{how_many(len(counts), 'shard')} of {span(min(counts), max(counts))}"
     total = size(sum(output.bytes for output in part.outputs))
-    shards = how_many(len(counts), "shard")
-    yield f"{name}{how_many(sum(counts), 'sample')} in {shards} of {each}, {total}, in {escape(str(part.folder), 300)}"
+    yield f"{name}{samples} in {shards}, {total}, in {escape(str(part.folder), 300)}"
     yield f"{name}after: {evenness(counts, grid)}"

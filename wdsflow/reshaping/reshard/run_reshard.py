@@ -1,11 +1,10 @@
 """New shards of other sizes, in another order or in parts, from the samples of shards."""
 
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from wdsflow.records.output_record import OutputRecord
@@ -15,21 +14,28 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.records.working_folder import working_folder
 from wdsflow.shards.atomic import scratch_folder
 from wdsflow.shards.shard import Shard
-from wdsflow.shards.thread_jobs import Begin
 from wdsflow.shards.urls import expand_existing
 from wdsflow.text.options import keywords
 from wdsflow.text.words import how_many
 
-from .arrange import RowFile, arrange, bounds_of
-from .read_inputs import InputJob, OpenInputs, read_input, refuse_apart
-from .reshard_options import USUAL_GRID, ReshardOptions, ReshardRequest, checked, parse_grid, parts_of
+from .arrange import arrange
+from .bounds import bounds_of
+from .input_job import InputJob
+from .interleaved import refuse_interleaved
+from .open_inputs import OpenInputs
+from .output_job import OutputJob
+from .read_inputs import read_input
+from .repeated_keys import refuse_repeated
+from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardRequest, SplitPart, checked, parse_grid, parts_of
 from .reshard_report import InputReport, OutputReport, PartReport, ReshardReport
-from .write_parts import PartJob, made_from, refuse_repeated, write_output
+from .row_file import RowFile
+from .write_output import made_from, write_output
 
-_SCRATCH = "reshard-scratch"
 KIND = "reshard"
-_DIGITS = 5  # of the numbers in names, as in img2dataset
-
+_SCRATCH = "reshard-scratch"
+# The least digits of the numbers in names of outputs, as in img2dataset.
+_DIGITS = 5
+# Why an output is written again, by the value of ``made_from`` that changed.
 _REASONS = {"samples": "other samples belong into it", "inputs": "an input changed"}
 _Record = OutputRecord[OutputReport]
 
@@ -49,143 +55,186 @@ def reshard_shards(urls: str | Iterable[str], out: str | os.PathLike[str], reque
     Args:
         urls: shards, as for ``check``.
         out: a folder, which is created if it does not exist, or a url that fsspec can write to, such as ``s3://bucket/prefix``.
-        request: each is a keyword argument.
+        request: its attributes are keyword arguments.
 
     Raises:
         ValueError: arguments are invalid, urls match nothing, or there are fewer samples than shards.
-        MembersApart, RepeatedKeys, NothingRead: the inputs do not allow it; nothing was written.
+        InterleavedMembers, RepeatedKeys, NothingRead: the inputs do not allow it; nothing was written.
         OtherOptions: ``out`` holds shards that were written with other options.
         Busy: another run works in ``out``.
         FileExistsError: an output exists that no reshard wrote, or the folder holds an input.
         OSError: an output cannot be written, or an input changed. Finished shards are kept, partial ones removed.
     """
     with working_folder(out) as folder:
-        return _into(folder, urls, request).naming(out, folder)
+        return _reshard(folder, urls, request).naming(out, folder)
 
 
-def _into(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:
+@dataclass
+class _Part:
+    """A part of the samples, the record of its folder, and its outputs in order."""
+
+    name: str
+    record: _Record
+    jobs: list[OutputJob] = field(default_factory=list)
+
+
+def _reshard(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:
     options = checked(request)
-    even_for, jobs, begin = request.even_for, request.jobs, request.begin
-    grid = options.divisible_by or USUAL_GRID if even_for is None else parse_grid(even_for, "--even-for")
-    found = expand_existing(urls, allow_pipe=request.allow_pipe)
-    if jobs < 1:
+    grid = _grid(request, options)
+    shards = expand_existing(urls, allow_pipe=request.allow_pipe)
+    if request.jobs < 1:
         raise ValueError("jobs must be at least 1")
-    places = [folder / part.name if part.name else folder for part in options.parts]
-    _refuse_inputs_inside(found, [folder, *places])
+    _refuse_inputs_inside(shards, [folder, *(_folder_of(part, folder) for part in options.parts)])
     with ExitStack() as stack:
         root = stack.enter_context(_record(folder))
-        records = [root if place == folder else stack.enter_context(_record(place)) for place in places]
+        parts: list[_Part] = []
+        for part in options.parts:
+            record = stack.enter_context(_record(_folder_of(part, folder))) if part.name else root
+            parts.append(_Part(part.name, record))
+        records = {root, *(part.record for part in parts)}
         if not request.restart:
             root.refuse_other(options.flags())
-        for record in {root, *records}:
+        for record in records:
             record.refuse_company()
         scratch = folder / INSIDE / _SCRATCH
         stack.enter_context(scratch_folder(scratch))
-        work = [
+        inputs = [
             InputJob(number, url, scratch, options.scattered, options.by_key, request.allow_pipe)
-            for number, url in enumerate(found)
+            for number, url in enumerate(shards)
         ]
-        report = ReshardReport(_read(work, jobs, begin), [], grid)
-        report.stale_removed = sum(record.stale for record in {*records, root})
-        _write(work, options, (root, records), report, jobs, begin, restart=request.restart)
+        report = ReshardReport(_read_all(inputs, request), [], grid)
+        report.stale_removed = sum(record.stale for record in records)
+        _arrange_and_write(inputs, parts, root, options, request, report)
     return report
 
 
-def _read(work: Sequence[InputJob], jobs: int, begin: Begin | None) -> list[InputReport]:
-    """Look at all inputs. Raises NothingRead, MembersApart."""
-    work[0].copies.mkdir()
-    done: dict[int, InputReport] = {}
-    run_on_shards(work, read_input, lambda job, found: done.update({job.number: found}), jobs, begin)
-    found = [done[job.number] for job in work]
-    if all(each.unread for each in found):
-        others = f" and {how_many(len(found) - 1, 'more shard')}" if len(found) > 1 else ""
-        raise NothingRead(f"nothing could be read: {found[0].url}{others}: {found[0].lost[0]}")
-    refuse_apart(found)
-    return found
+def _grid(request: ReshardRequest, options: ReshardOptions) -> Grid:
+    """Return the ranks and workers for which the evenness of an epoch is reported. Raises ValueError."""
+    if request.even_for is not None:
+        return parse_grid(request.even_for, "--even-for")
+    return options.divisible_by or USUAL_GRID
 
 
-def _write(
-    inputs: Sequence[InputJob],
-    options: ReshardOptions,
-    folders: tuple[_Record, Sequence[_Record]],
-    report: ReshardReport,
-    jobs: int,
-    begin: Begin | None,
-    *,
-    restart: bool,
-) -> None:
-    """Arrange the samples, and write all outputs into the folders: that of the run, and that of each part."""
-    root, records = folders
-    rows, outside = arrange(inputs, options, inputs[0].scratch)
-    report.left_out = sum((each.dropped for each in report.inputs), Counter[str]()) + outside
-    work = list(_planned(rows, options, records, report))
-    if options.repeated_keys == "refuse":
-        refuse_repeated([job for of_part in work for job in of_part])
-    if restart:
-        _clear(root, records)
-    for record, of_part in zip(records, work, strict=True):
-        _begin(record, options, of_part, report)
-    all_work = [(record, job) for record, of_part in zip(records, work, strict=True) for job in of_part]
-    with closing(OpenInputs(report.inputs, inputs[0].copies, jobs)) as opened:
-        write, origin = partial(write_output, opened), partial(made_from, opened)
-        done = run_outputs(all_work, write, origin, report, jobs=jobs, begin=begin, label=lambda job: str(job.target))
-        opened.refuse_changed()
-    outputs = iter(done)
-    for part, record, of_part in zip(options.parts, records, work, strict=True):
-        report.parts.append(PartReport(part.name, record.folder, list(islice(outputs, len(of_part)))))
-        if record.outputs:
-            record.finish()
-    if report.samples_written and root not in records:
-        root.begin(options.flags(), [])
-    report.check()
+def _folder_of(part: SplitPart, folder: Path) -> Path:
+    return folder / part.name if part.name else folder
 
 
-def _planned(
-    rows: Sequence[RowFile], options: ReshardOptions, records: Sequence[_Record], report: ReshardReport
-) -> Iterator[list[PartJob]]:
-    """Yield the outputs of each part. Raises ValueError."""
-    total, sources = sum(each.count for each in rows), sum(found.rows > 0 for found in report.inputs)
-    for part, record, of_part in zip(options.parts, records, rows, strict=True):
-        bounds = bounds_of(of_part, options, sources * of_part.count / max(1, total), part.name)
-        digits = max(_DIGITS, len(str(len(bounds) - 1)))
-        yield [
-            PartJob(of_part, *each, options.scattered, record.folder / f"{number:0{digits}}.tar")
-            for number, each in enumerate(bounds)
-        ]
-
-
-def _begin(record: _Record, options: ReshardOptions, work: Sequence[PartJob], report: ReshardReport) -> None:
-    """Record the planned outputs, and remove those of an earlier run of other inputs, which readers would also read."""
-    names = [job.target.name for job in work]
-    if not names and not record.outputs:
-        return
-    before = record.outputs
-    record.begin(options.flags(), names)
-    for name in before - set(names):
-        if (record.folder / name).exists():
-            (record.folder / name).unlink()
-            report.removed += 1
+def _refuse_inputs_inside(urls: Iterable[Shard], folders: Iterable[Path]) -> None:
+    """Raise FileExistsError if an input is in a folder for outputs."""
+    output_folders = {os.path.realpath(folder) for folder in folders}
+    for url in urls:
+        path = url.path
+        if path is not None and os.path.dirname(os.path.realpath(path)) in output_folders:
+            raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")
 
 
 def _record(folder: Path) -> _Record:
     return OutputRecord(folder, KIND, "resharded", OutputReport, _REASONS)
 
 
+def _read_all(inputs: Sequence[InputJob], request: ReshardRequest) -> list[InputReport]:
+    """Read all inputs for the first time. Raises NothingRead, InterleavedMembers."""
+    inputs[0].copies.mkdir()
+    report_of: dict[int, InputReport] = {}
+
+    def note(job: InputJob, report: InputReport) -> None:
+        report_of[job.number] = report
+
+    run_on_shards(inputs, read_input, note, request.jobs, request.begin)
+    reports = [report_of[job.number] for job in inputs]
+    if all(report.unread for report in reports):
+        others = f" and {how_many(len(reports) - 1, 'more shard')}" if len(reports) > 1 else ""
+        raise NothingRead(f"nothing could be read: {reports[0].url}{others}: {reports[0].lost[0]}")
+    refuse_interleaved(reports)
+    return reports
+
+
+def _arrange_and_write(
+    inputs: Sequence[InputJob],
+    parts: Sequence[_Part],
+    root: _Record,
+    options: ReshardOptions,
+    request: ReshardRequest,
+    report: ReshardReport,
+) -> None:
+    """Arrange the samples, and write the outputs of all parts. ``root`` is the record of the whole run."""
+    rows_of_parts, outside = arrange(inputs, options, inputs[0].scratch)
+    for input_report in report.inputs:
+        report.left_out += input_report.dropped
+    report.left_out += outside
+    _plan(parts, rows_of_parts, options, report)
+    if options.repeated_keys == "refuse":
+        refuse_repeated([job for part in parts for job in part.jobs])
+    # Until here nothing was written or removed.
+    if request.restart:
+        _clear(root, [part.record for part in parts])
+    for part in parts:
+        _begin(part, options, report)
+    with closing(OpenInputs(report.inputs, inputs[0].copies, request.jobs)) as opened:
+        output_reports = run_outputs(
+            [(part.record, job) for part in parts for job in part.jobs],
+            partial(write_output, opened),
+            partial(made_from, opened),
+            report,
+            jobs=request.jobs,
+            begin=request.begin,
+            label=lambda job: str(job.target),
+        )
+        opened.refuse_changed()
+    position = 0
+    for part in parts:
+        end = position + len(part.jobs)
+        report.parts.append(PartReport(part.name, part.record.folder, output_reports[position:end]))
+        position = end
+        if part.record.outputs:
+            part.record.finish()
+    is_split = root not in [part.record for part in parts]
+    if is_split and report.samples_written:
+        # The options are recorded where the next run looks for them.
+        root.begin(options.flags(), [])
+    report.check()
+
+
+def _plan(
+    parts: Sequence[_Part], rows_of_parts: Sequence[RowFile], options: ReshardOptions, report: ReshardReport
+) -> None:
+    """Plan the outputs of each part. Raises ValueError."""
+    samples = sum(rows.count for rows in rows_of_parts)
+    inputs_with_samples = sum(input_report.rows > 0 for input_report in report.inputs)
+    for part, rows in zip(parts, rows_of_parts, strict=True):
+        usual_count = inputs_with_samples * rows.count / max(1, samples)
+        bounds = bounds_of(rows, options, usual_count, part.name)
+        digits = max(_DIGITS, len(str(len(bounds) - 1)))
+        for number, (start, end) in enumerate(bounds):
+            target = part.record.folder / f"{number:0{digits}}.tar"
+            part.jobs.append(OutputJob(rows, start, end, options.scattered, target))
+
+
 def _clear(root: _Record, records: Sequence[_Record]) -> None:
     """Remove the outputs of earlier runs and of their parts; ``records`` are open."""
-    known = {record.folder: record for record in (root, *records)}
+    open_records = {record.folder: record for record in (root, *records)}
     flags = root.options or {}
-    for name, _ in parts_of(flags.get("--split"), flags.get("--folds")):
-        if name and (place := root.folder / name).is_dir():
-            with nullcontext(known[place]) if place in known else _record(place) as part:
-                part.clear()
-    for record in known.values():
+    for earlier_part in parts_of(flags.get("--split"), flags.get("--folds")):
+        folder = _folder_of(earlier_part, root.folder)
+        if not earlier_part.name or not folder.is_dir():
+            continue
+        open_record = open_records.get(folder)
+        with _record(folder) if open_record is None else nullcontext(open_record) as record:
+            record.clear()
+    for record in open_records.values():
         record.clear()
 
 
-def _refuse_inputs_inside(urls: Iterable[Shard], folders: Iterable[Path]) -> None:
-    inside = {os.path.realpath(folder) for folder in folders}
-    for url in urls:
-        path = url.path
-        if path is not None and os.path.dirname(os.path.realpath(path)) in inside:
-            raise FileExistsError(f"{path} is an input, and in a folder for outputs: choose another folder for them")
+def _begin(part: _Part, options: ReshardOptions, report: ReshardReport) -> None:
+    """Record the planned outputs, and remove those of an earlier run of other inputs, which readers would also read."""
+    record = part.record
+    names = [job.target.name for job in part.jobs]
+    earlier_names = record.outputs
+    if not names and not earlier_names:
+        return
+    record.begin(options.flags(), names)
+    for name in earlier_names - set(names):
+        path = record.folder / name
+        if path.exists():
+            path.unlink()
+            report.removed += 1

@@ -1,0 +1,334 @@
+"""Python programs that tests start, as forks of a process that has imported what is large.
+
+PyTorch takes nearly two seconds of processor time to import, and hundreds of programs would import it. A program that is
+forked here has the arguments, variables, folder, descriptors, session, command line and parent that ``subprocess.Popen``
+asks for. What differs is that modules are loaded already, so tests of imports, start-up and memory do not use it.
+
+    with forked_python(): subprocess.Popen([sys.executable, "-c", "import torch"])
+
+The server is a child of the test process, and so are the programs that it forks: the kernel has a flag for that.
+"""
+
+import _warnings
+import array
+import atexit
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import importlib
+import logging
+import os
+import pickle
+import platform
+import runpy
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from support.forked_pytest import end
+
+# What most programs of tests import; not webdataset, as programs choose its version by PYTHONPATH.
+PRELOADED = ("torch", "torchvision", "open_clip", "pyarrow.dataset", "duckdb", "PIL.Image")
+# Variables that an interpreter or a library reads once, when it starts.
+READ_AT_START = ("PYTHON", "LD_", "MALLOC_", "OMP_", "MKL_", "CUDA_", "TORCH", "PYTORCH", "LANG", "LC_", "COVERAGE_")
+NAME = "wdsflow-tests-fork-server"
+_SIZE = struct.Struct("<q")
+# The number of the call of the kernel.
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE_PARENT = 0x8000
+_PR_SET_MM, _PR_SET_MM_MAP = 35, 14
+_PYTHON = ctypes.PyDLL(None)
+_KEPT: list[Any] = []
+_server: "_ForkServer | None" = None
+
+
+class _Start(NamedTuple):
+    """A program to be started; ``numbers``: what the descriptors that come with it are called in the program."""
+
+    arguments: list[str]
+    folder: str
+    environment: dict[bytes, bytes]
+    numbers: list[int]
+    new_session: bool
+
+
+def start_server() -> None:
+    """Fork the server, from a process that has run no test. Elsewhere than on Linux, programs start as always."""
+    global _server  # noqa: PLW0603 - one for each test process
+    known = sys.platform == "linux" and platform.machine() in _CLONE and hasattr(subprocess, "_fork_exec")
+    if known and _server is None:
+        server = _ForkServer()
+        if server.works:
+            _server = server
+        else:
+            server.close()
+
+
+def stop_server() -> None:
+    """End the server; programs that it has started live on."""
+    global _server  # noqa: PLW0603
+    if _server is not None and _server.owner == os.getpid():
+        _server.close()
+    _server = None
+
+
+@contextlib.contextmanager
+def forked_python() -> Iterator[None]:
+    """Let the Python programs that this process starts be forks of the server."""
+    started = subprocess._fork_exec if _server is not None else None  # type: ignore[attr-defined]
+    if started is None or started == _server.fork_exec:
+        yield
+        return
+    subprocess._fork_exec = _server.fork_exec  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        subprocess._fork_exec = started  # type: ignore[attr-defined]
+
+
+class _ForkServer:
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._exec = subprocess._fork_exec  # type: ignore[attr-defined]
+        self._lock = threading.Lock()
+        self._line, theirs = socket.socketpair()
+        self._process = os.fork()
+        if not self._process:
+            self._line.close()
+            _serve(theirs)
+        theirs.close()
+        self.works = _SIZE.unpack(_read(self._line, _SIZE.size)) == (1,)
+        self._variables: dict[bytes, bytes] = dict(os.environb)
+
+    def close(self) -> None:
+        """End it, and wait for its end."""
+        self._line.close()
+        os.waitpid(self._process, 0)
+
+    def fork_exec(self, arguments: list[Any], executables: Any, *rest: Any) -> int:
+        """Do what ``_posixsubprocess.fork_exec`` does; return the number of the process."""
+        close_fds, kept, folder, variables, stdin, _, _, stdout, _, stderr, _, error_pipe, _, new_session = rest[:14]
+        process_group, group, groups, user, umask, prepare, *_ = rest[14:]
+        words = [os.fsdecode(word) for word in arguments]
+        environment = dict(os.environb) if variables is None else dict(each.split(b"=", 1) for each in variables)
+        place = os.fsdecode(folder) if folder is not None else os.getcwd()
+        plain = close_fds and process_group < 0 and umask < 0 and (group, groups, user, prepare) == (None,) * 4
+        if not plain or os.getpid() != self.owner or not os.path.isdir(place) or not self._can_run(words, environment):
+            return int(self._exec(arguments, executables, *rest))
+        streams = [own if given < 0 else given for own, given in enumerate((stdin, stdout, stderr))]
+        inherited = [number for number in kept if number not in (0, 1, 2, error_pipe)]
+        request = _Start(words, place, environment, [0, 1, 2, *inherited], bool(new_session))
+        return self._start(request, [*streams, *inherited])
+
+    def _can_run(self, words: list[str], environment: dict[bytes, bytes]) -> bool:
+        """Return whether a fork is what a new interpreter would be."""
+        runs_code = len(words) > 2 and words[1] in ("-c", "-m")
+        runs_file = len(words) > 1 and words[1].endswith(".py") and os.path.isfile(words[1])
+        if words[0] != sys.executable or not (runs_code or runs_file):
+            return False
+        prefixes = tuple(prefix.encode() for prefix in READ_AT_START)
+        for name in environment.keys() | self._variables.keys():
+            changed = environment.get(name) != self._variables.get(name)
+            if changed and name.startswith(prefixes) and name not in (b"PYTHONPATH", b"PYTHONSAFEPATH"):
+                return False
+        added = set(_entries(environment)) - set(sys.path)
+        packages = {name.partition(".")[0] for name in PRELOADED}
+        return not any(Path(entry, package).exists() for entry in added for package in packages)
+
+    def _start(self, request: _Start, descriptors: list[int]) -> int:
+        data = pickle.dumps(request)
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+        with self._lock:
+            self._line.sendmsg([_SIZE.pack(len(data))], [rights])
+            self._line.sendall(data)
+            (pid,) = _SIZE.unpack(_read(self._line, _SIZE.size))
+        if pid < 0:
+            raise OSError("the server of programs cannot fork")
+        return int(pid)
+
+
+def _read(line: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = line.recv(size - len(data))
+        if not piece:
+            raise EOFError
+        data += piece
+    return bytes(data)
+
+
+def _serve(line: socket.socket) -> NoReturn:
+    """In the server: fork programs until the test process closes the line."""
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _forget_pytest()
+    line.sendall(_SIZE.pack(_show([NAME], dict(os.environb))))
+    preloaded = False
+    status = 1
+    try:
+        while True:
+            head, descriptors, _, _ = socket.recv_fds(line, _SIZE.size, 64)
+            if not head:
+                status = 0
+                break
+            request = pickle.loads(_read(line, *_SIZE.unpack(head)))
+            # Not before the first request: most files of tests start no such program.
+            if not preloaded:
+                for name in PRELOADED:
+                    importlib.import_module(name)
+                gc.freeze()
+                preloaded = True
+            pid = _fork_sibling()
+            if not pid:
+                # Its descriptor is closed with all others.
+                line.detach()
+                signal.signal(signal.SIGINT, interrupt)
+                _run(request, descriptors)
+            for number in descriptors:
+                os.close(number)
+            line.sendall(_SIZE.pack(pid))
+    finally:
+        os._exit(status)
+
+
+def _fork_sibling() -> int:
+    """Fork a process whose parent is that of this one; return its number, and 0 in it.
+
+    ``os.fork`` cannot do that. It does what ``os.fork`` does, but for the handlers of C libraries. Their threads and locks
+    are the reason for those, and this process has one thread and holds no lock.
+    """
+    _PYTHON.PyOS_BeforeFork()
+    pid = _PYTHON.syscall(_CLONE[platform.machine()], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid:
+        _PYTHON.PyOS_AfterFork_Parent()
+    else:
+        _PYTHON.PyOS_AfterFork_Child()
+    return int(pid)
+
+
+def _forget_pytest() -> None:
+    """Undo what pytest has set in this process."""
+    faulthandler.disable()
+    logging.root.handlers.clear()
+    logging.root.setLevel(logging.WARNING)
+    sys.excepthook, sys.unraisablehook = sys.__excepthook__, sys.__unraisablehook__
+    threading.excepthook = threading.__excepthook__
+    # Those of the interpreter, and of what was imported before pytest.
+    warnings.filters[:] = _warnings.filters  # type: ignore[attr-defined,index]
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+    # What was registered until now belongs to the test process.
+    atexit._clear()
+
+
+def _run(request: _Start, descriptors: list[int]) -> NoReturn:
+    """Become the program."""
+    if request.new_session:
+        os.setsid()
+    _take_descriptors(descriptors, request.numbers)
+    os.chdir(request.folder)
+    os.environ.clear()
+    os.environb.update(request.environment)
+    _show(request.arguments, request.environment)
+    _open_streams()
+    _, kind, *words = request.arguments
+    status: object = 0
+    try:
+        if kind == "-c":
+            sys.argv = ["-c", *words[1:]]
+            _set_path("")
+            module = types.ModuleType("__main__")
+            module.__dict__["__builtins__"] = __builtins__
+            sys.modules["__main__"] = module
+            exec(compile(words[0], "<string>", "exec"), module.__dict__)
+        elif kind == "-m":
+            sys.argv = ["-m", *words[1:]]
+            _set_path(os.getcwd())
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = [kind, *words]
+            _set_path(str(Path(kind).resolve().parent))
+            runpy.run_path(kind, run_name="__main__")
+    except SystemExit as error:
+        status = error.code
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())
+        _flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    if status is not None and not isinstance(status, int):
+        sys.stderr.write(f"{status}\n")
+        status = 1
+    end(status or 0)
+
+
+def _take_descriptors(descriptors: Sequence[int], numbers: Sequence[int]) -> None:
+    """Give descriptors the numbers that the program knows them by, and close all others."""
+    above = max(numbers) + 1
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, above) for descriptor in descriptors]
+    for descriptor, number in zip(moved, numbers, strict=True):
+        os.dup2(descriptor, number)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in numbers:
+            # The listing's own is closed already.
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _open_streams() -> None:
+    # An object that is released closes its descriptor.
+    _KEPT.extend((sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__))
+    streams = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115 - to the end of the program
+    errors = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = (*streams, errors)
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = (*streams, errors)  # type: ignore[misc]
+
+
+def _entries(environment: Mapping[bytes, bytes]) -> list[str]:
+    return [entry for entry in os.fsdecode(environment.get(b"PYTHONPATH", b"")).split(os.pathsep) if entry]
+
+
+def _set_path(first: str) -> None:
+    """Set the path on which modules are found to that of a new interpreter."""
+    prefixes = tuple({sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix})
+    added = _entries(os.environb)
+    installed = [entry for entry in sys.path if entry.startswith(prefixes) and entry not in added]
+    sys.path[:] = [*added, *installed]
+    if not os.environ.get("PYTHONSAFEPATH"):
+        sys.path.insert(0, first)
+
+
+def _show(arguments: Sequence[str], environment: Mapping[bytes, bytes]) -> bool:
+    """Let the system show a command line and variables; return whether it can, which takes Linux 3.18 and no rights."""
+    words = b"".join(os.fsencode(word) + b"\0" for word in arguments)
+    variables = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
+    memory = ctypes.create_string_buffer(words + variables)
+    _KEPT.append(memory)
+    start = ctypes.addressof(memory)
+    middle = start + len(words)
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    # start_code, end_code, start_data, end_data and start_brk: the first field here is the third of proc(5).
+    layout = [int(fields[number - 3]) for number in (26, 27, 45, 46, 47)]
+    _PYTHON.sbrk.restype = ctypes.c_void_p
+    layout += [_PYTHON.sbrk(0), int(fields[28 - 3]), start, middle, middle, middle + len(variables)]
+    # Neither another auxiliary vector nor another executable.
+    whole = struct.pack("=11QQIi", *layout, 0, 0, -1)
+    status = _PYTHON.prctl(_PR_SET_MM, _PR_SET_MM_MAP, whole, ctypes.c_ulong(len(whole)), ctypes.c_ulong(0))
+    return bool(status == 0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
