@@ -9,7 +9,7 @@ from tests.filtering.shards import entries, picture
 from tests.pages.browser import Opened
 from tests.shards.archives import write_tar
 from wdsflow.validate.report import render
-from wdsflow.validate.report.html import CONTEXT, Look, look
+from wdsflow.validate.report.sample_statistics import CONTEXT, SampleStatistics, read_statistics
 from wdsflow.validate.run_check import check
 
 HOSTILE = '</script><img src=x onerror="alert(1)"><b>bold</b>'
@@ -67,19 +67,19 @@ def test_everyone_can_use_it(chromium: Any, page: Path, scheme: str) -> None:
 
 def test_histograms_are_of_all_samples_or_say_of_which(report: Any) -> None:
     shards = report.evidence.shards
-    seen = look(shards)
-    assert (seen.samples, seen.shards, seen.whole) == (42, 2, True)
+    seen = read_statistics(shards)
+    assert (seen.samples, seen.shards, seen.complete) == (42, 2, True)
     assert seen.formats == {"jpeg": 40, "gif": 1, "not an image": 1}
     charts = {each.name: each for each in seen.charts()}
     assert sum(charts["width"].counts) == 41
     assert charts["caption"].marks == (CONTEXT,)
     assert sum(charts["caption"].counts) == 42
-    some = look(shards, most=10)
-    assert (some.samples, some.whole) == (10, False)
+    some = read_statistics(shards, most=10)
+    assert (some.samples, some.complete) == (10, False)
 
 
 def test_of_many_captions_an_even_part_is_counted_and_named():
-    seen = Look(captions=["one"] * 6_000 + ["one two three"] * 6_000)
+    seen = SampleStatistics(captions=["one"] * 6_000 + ["one two three"] * 6_000)
     (chart,) = seen.charts()
     assert "every 3rd caption" in chart.title
     assert (chart.counts[0], sum(chart.counts)) == (2_000, 4_000)

@@ -1,7 +1,10 @@
 """Samples that a stage yields more often than it got them, by their keys."""
 
 # Keys of each stage, with and without the shard.
-_MOST_FOLLOWED = 200_000
+_MOST_KEYS = 200_000
+
+# A key, or a shard and a key.
+_Name = str | tuple[str, str]
 
 
 class FollowedKeys:
@@ -9,9 +12,9 @@ class FollowedKeys:
 
     def __init__(self) -> None:
         # Of each stage: how often it got a sample, by its key and by its shard and key, less how often it yielded it.
-        self._held: dict[int, dict[str | tuple[str, str], int]] = {}
+        self._counts: dict[int, dict[_Name, int]] = {}
 
-    def passes(self, index: int, key: str, shard: object) -> tuple[bool, bool]:
+    def yields(self, index: int, key: str, shard: object) -> tuple[bool, bool]:
         """Note that a stage yields a sample, which the next one gets.
 
         Args:
@@ -23,17 +26,18 @@ class FollowedKeys:
             Whether the stage has got a sample of this key, otherwise it has made the key itself; and whether it has yielded
             the sample as often before as it got it.
         """
-        held = self._held.get(index, {})
-        taken = self._held.setdefault(index + 1, {})
+        inputs = self._counts.get(index, {})
+        next_inputs = self._counts.setdefault(index + 1, {})
+        names: list[_Name] = [key]
         # Shards may have the same keys, and a stage may leave out the shard.
-        names: list[str | tuple[str, str]] = [key]
         if isinstance(shard, str):
             names.append((shard, key))
-        known = [name for name in names if name in held]
-        is_again = bool(known) and held[known[-1]] < 1
-        for name in known:
-            held[name] = max(0, held[name] - 1)
+        is_repeated = False
         for name in names:
-            if name in taken or len(taken) < _MOST_FOLLOWED:
-                taken[name] = taken.get(name, 0) + 1
-        return key in held, is_again
+            if name in inputs:
+                # The last one, with the shard, decides.
+                is_repeated = inputs[name] < 1
+                inputs[name] = max(0, inputs[name] - 1)
+            if name in next_inputs or len(next_inputs) < _MOST_KEYS:
+                next_inputs[name] = next_inputs.get(name, 0) + 1
+        return key in inputs, is_repeated

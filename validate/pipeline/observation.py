@@ -9,13 +9,15 @@ from wdsflow.scan.evidence import Evidence
 
 from ..verdicts.pipeline_run import Ending, PipelineRun
 from .output_content import OutputContent
+from .process_position import MAIN
+from .process_report import ProcessReport
+from .reported_stage import BLANK, COMBINED, LostSamples, ReportedStage
 from .run_pipeline import ObservedRun
-from .run_reports import BLANK, COMBINED, MAIN, LostSamples, ProcessReport, ReportedStage
 from .sample_keys import SampleKeys
 
 
 class StageLoss(NamedTuple):
-    """Samples that one stage left out in one way."""
+    """Samples that one stage left out for one reason."""
 
     stage: ReportedStage
     # None: without an exception, and not one by one.
@@ -23,17 +25,25 @@ class StageLoss(NamedTuple):
     samples: int
 
 
+class _Judged(NamedTuple):
+    """What the verdict is about, in samples."""
+
+    total: int
+    # Of these, as far as counts and keys show it.
+    came_out: int
+
+
 @dataclass(frozen=True)
 class Observation:
-    """One run, with its numbers. Each is computed from what was noted, when it is first asked for."""
+    """One run, with its numbers. Each is computed from the reports and lists of the run, when it is first needed."""
 
     evidence: Evidence
     run: ObservedRun
     keys: SampleKeys
     content: OutputContent
     urls: tuple[str, ...]
-    # Shards.
-    noted_as_opened: set[str]
+    # Shards that were seen to be opened.
+    listed_as_opened: set[str]
     # Share of samples, 0 to 1.
     max_loss: float = 0.05
     # Columns of the output, see ``copies_run``.
@@ -47,20 +57,28 @@ class Observation:
     @cached_property
     def main(self) -> ProcessReport | None:
         """The report of the process that runs the pipeline, not of a loader's worker."""
-        return next((each for each in self.run.reports if each.place == MAIN), None)
+        for report in self.run.reports:
+            if report.role == MAIN:
+                return report
+        return None
+
+    @property
+    def workers(self) -> int:
+        """Processes of a loader that read its dataset."""
+        return sum(report.role != MAIN for report in self.run.reports)
 
     # How it ended.
 
     @cached_property
     def ended_by(self) -> Ending:
         """What ended the run."""
-        if self.run.how == "raised":
+        if self.run.end == "raised":
             return "exception"
-        if self.run.how == "died":
+        if self.run.end == "died":
             return "death"
-        if self.run.how == "hung" or self.run.limit in ("empty-passes", "asks-ended-source"):
+        if self.run.end == "hung" or self.run.limit in ("empty-passes", "asks-ended-source"):
             return "hang"
-        if self.run.how == "time" or self.run.limit == "time":
+        if self.run.end == "time" or self.run.limit == "time":
             return "time"
         if self.run.limit == "samples":
             return "samples"
@@ -74,25 +92,29 @@ class Observation:
     @property
     def draws(self) -> bool:
         """Whether it draws shards with replacement."""
-        return any(each.draws_shards for each in self.run.reports)
+        return any(report.draws_shards for report in self.run.reports)
 
     @property
     def repeats(self) -> bool:
         """Whether it repeats as often as an epoch needs."""
-        return any(each.repeats for each in self.run.reports)
+        return any(report.repeats for report in self.run.reports)
 
     @property
     def never_ends(self) -> bool:
         """Whether its object says that it repeats without end."""
-        return any(each.never_ends for each in self.run.reports)
+        return any(report.never_ends for report in self.run.reports)
 
     @cached_property
     def stopped_early(self) -> ReportedStage | None:
         """The stage that ended although its input had not, such as ``slice``."""
-        before = len(self.stages) - (len(self.main.stages) if self.main is not None else 0)
         for report in self.run.reports:
-            if report.ended_first > 0:
-                return self.stages[report.ended_first + (before if report is self.main else 0)]
+            index = report.stopped_early
+            if index <= 0:
+                continue
+            if report is self.main:
+                # Those of a loader's dataset come before them.
+                index += len(self.stages) - len(report.stages)
+            return self.stages[index]
         return None
 
     # What was read, and what came out.
@@ -100,7 +122,7 @@ class Observation:
     @cached_property
     def opened(self) -> set[str]:
         """The shards that were opened, as far as is visible."""
-        return self.noted_as_opened | (self.keys.shards & set(self.urls))
+        return self.listed_as_opened | (self.keys.shards & set(self.urls))
 
     @cached_property
     def sees_shards(self) -> bool:
@@ -122,34 +144,40 @@ class Observation:
         """Samples that entered, each as often as it did; None if the tars are read in code that has no stages."""
         if not self.stages or self.stages[0].kind not in ("shard", "member"):
             return None
-        return next((stage.out for stage in self.stages if stage.kind == "sample"), 0)
+        for stage in self.stages:
+            if stage.kind == "sample":
+                return stage.out
+        return 0
 
     @property
     def read_until_the_limit(self) -> int:
         """What a limit of samples counts: samples that entered or, in code that has no stages, elements of its source."""
+        if self.read is not None:
+            return self.read
         source = self.stages[0]
-        return max(source.out, source.rows) + source.blanks if self.read is None else self.read
+        return max(source.out, source.rows) + source.blanks
 
     @cached_property
     def delivered(self) -> int:
         """Samples that came out, or elements if nothing shows how many samples these hold."""
         if self.has_keys:
             return len(self.keys.delivered)
-        if not self.stages or self.stages[-1].kind != "batch":
-            return self.stages[-1].out if self.stages else 0
+        if not self.stages:
+            return 0
         last = self.stages[-1]
-        return last.out if last.unclear else last.rows
+        return last.rows if last.kind == "batch" and not last.unclear else last.out
 
     @cached_property
     def repeated(self) -> int | None:
-        """Of those that were read, or else came out, samples that had been there before; None if not visible."""
-        visible = self.keys.entered or self.keys.items or self.has_keys
-        return self.keys.repeated() if visible else None
+        """Of those that were read, otherwise of those that came out, samples that had come before; None if not visible."""
+        is_visible = self.keys.entered or self.keys.items or self.has_keys
+        return self.keys.repeated() if is_visible else None
 
     @cached_property
     def _delivered_once(self) -> int:
         """Samples that came out, each as often as it entered at most, by themselves or within the elements of others."""
-        return (self.keys.delivered_once() if self.has_keys else self.delivered) + self.combined
+        delivered = self.keys.delivered_once() if self.has_keys else self.delivered
+        return delivered + self.combined
 
     # What did not come out.
 
@@ -159,30 +187,43 @@ class Observation:
         return [loss for stage in self.stages for loss in self._losses_of(stage)]
 
     def _losses_of(self, stage: ReportedStage) -> list[StageLoss]:
-        if stage.taken_kind == stage.kind == "batch":
+        if stage.kind == "batch" and stage.input_kind == "batch":
             return self._lost_batches(stage)
-        # Its input is not visible: no more than is missing.
         if stage.number == 1 and stage.blanks and self.read is None:
-            missing = max(0, self._share[0] - self._share[1])
-            return [StageLoss(stage, stage.losses[BLANK], min(stage.blanks, missing))] if missing else []
-        if stage.taken_kind != "sample" or stage.kind not in ("", "sample", "batch"):
+            return self._lost_by_source(stage)
+        if stage.input_kind != "sample" or stage.kind not in ("", "sample", "batch"):
             return []
-        losses = [StageLoss(stage, loss, loss.count) for name, loss in stage.losses.items() if name != COMBINED]
+        losses = []
+        for name, loss in stage.losses.items():
+            if name != COMBINED:
+                losses.append(StageLoss(stage, loss, loss.count))
         silent = stage.lost - stage.combined - sum(loss.samples for loss in losses)
         if self.limited and stage.batch > 1:
-            processes = sum(each.place != MAIN for each in self.run.reports) or 1
-            # A batch that was not full when reading ended.
-            silent -= (stage.batch - 1) * processes
-        # Otherwise they may still be in a buffer.
+            # Each process had a batch that was not full when reading ended.
+            silent -= (stage.batch - 1) * max(1, self.workers)
+        # Before its end, they may still be in a buffer.
         if silent > 0 and stage.ended:
             losses.append(StageLoss(stage, None, silent))
         return losses
 
+    def _lost_by_source(self, source: ReportedStage) -> list[StageLoss]:
+        """Return what a source lost that gave blank elements. Its input is not visible: no more than is missing."""
+        missing = self._judged.total - self._judged.came_out
+        if missing <= 0:
+            return []
+        return [StageLoss(source, source.losses[BLANK], min(source.blanks, missing))]
+
     def _lost_batches(self, stage: ReportedStage) -> list[StageLoss]:
         before = self.stages[stage.number - 2]
-        samples = 0 if stage.unclear or before.unclear or not stage.ended else before.rows - stage.rows
-        only = list(stage.losses.values())
-        return [StageLoss(stage, only[0] if len(only) == 1 else None, samples)] if samples > 0 else []
+        if stage.unclear or before.unclear or not stage.ended:
+            return []
+        samples = before.rows - stage.rows
+        if samples <= 0:
+            return []
+        losses = list(stage.losses.values())
+        # Of several losses it is not known how many samples each is.
+        loss = losses[0] if len(losses) == 1 else None
+        return [StageLoss(stage, loss, samples)]
 
     @cached_property
     def _unaccounted(self) -> int:
@@ -207,35 +248,38 @@ class Observation:
         """Samples of the shards that the pipeline did not read, although it ended by itself."""
         if self.ended_by != "itself" or self.draws or self.read is None:
             return 0
-        tracked = self.keys.entered.total() == self.read
-        return max(0, self.evidence.samples - (len(self.keys.entered) if tracked else self.read))
+        all_have_keys = self.keys.entered.total() == self.read
+        different = len(self.keys.entered) if all_have_keys else self.read
+        return max(0, self.evidence.samples - different)
 
     # What the verdict is about.
 
     @property
     def total(self) -> int:
-        """Samples of which the verdict speaks."""
-        return self._share[0]
+        """Samples that the verdict is about."""
+        return self._judged.total
 
     @cached_property
     def usable(self) -> int:
         """Those of them that came out, at most: each element may be one, unless it repeats the content of others."""
-        total, count = self._share
+        total, came_out = self._judged
         if self.read is None and self.ended_by != "itself" and not self.is_in_order:
             # All that is known is what came out.
-            return count
-        if not self.content.replaced:
-            if self.has_keys or count >= total:
-                return count
-            # An element may hold several samples, such as those of two datasets that are read side by side.
-            return min(total, max(count, self.content.proven()))
-        return max(0, min(count, self.delivered + self.combined - self.content.replaced))
+            return came_out
+        if self.content.replaced:
+            return max(0, min(came_out, self.delivered + self.combined - self.content.replaced))
+        if self.has_keys or came_out >= total:
+            return came_out
+        # An element may hold several samples, such as those of two datasets that are read side by side.
+        return min(total, max(came_out, self.content.proven()))
 
     @property
     def replaced(self) -> int:
         """Samples in whose place others came out again, of those that no stage has lost."""
         lost = sum(loss.samples for loss in self.losses)
-        return max(0, min(self._share[1] - self.usable, self.total - self.usable - lost))
+        not_usable = self._judged.came_out - self.usable
+        not_lost = self.total - self.usable - lost
+        return max(0, min(not_usable, not_lost))
 
     @property
     def combined(self) -> int:
@@ -271,18 +315,23 @@ class Observation:
         return samples > 0 and total - samples <= self.max_loss * total
 
     @cached_property
-    def _share(self) -> tuple[int, int]:
+    def _judged(self) -> _Judged:
         if self.read is not None:
             total = self.read + self.unread
-            return total, min(self._delivered_once, total)
+            return _Judged(total, min(self._delivered_once, total))
         if self.ended_by == "itself":
-            here = sum(shard.samples for shard in self.evidence.shards if shard.url in self.opened)
-            most = here if self.sees_shards else self.evidence.samples
-            again = 0 if self.has_keys else self.repeated or 0
-            return self.evidence.samples, min(self._delivered_once - again, most)
+            return _Judged(self.evidence.samples, self._came_out_of_own_code())
         if self.is_in_order:
-            return self.keys.until_last(), self._delivered_once
-        return self.delivered, self.delivered
+            return _Judged(self.keys.until_last(), self._delivered_once)
+        return _Judged(self.delivered, self.delivered)
+
+    def _came_out_of_own_code(self) -> int:
+        """Return how many samples came out of code that has no stages, and ended by itself."""
+        most = self.evidence.samples
+        if self.sees_shards:
+            most = sum(shard.samples for shard in self.evidence.shards if shard.url in self.opened)
+        repeated = 0 if self.has_keys else self.repeated or 0
+        return min(self._delivered_once - repeated, most)
 
     @cached_property
     def is_in_order(self) -> bool:
@@ -293,13 +342,13 @@ class Observation:
         """Return the numbers for reports."""
         shards = len(self.keys.shards & self.opened) or len(self.opened)
         return PipelineRun(
-            self.ended_by,
-            self.read,
-            self.delivered,
-            self.repeated,
-            shards if self.sees_shards else None,
-            len(self.evidence.shards),
-            tuple(self.stages),
+            ended_by=self.ended_by,
+            read=self.read,
+            delivered=self.delivered,
+            repeated=self.repeated,
+            shards=shards if self.sees_shards else None,
+            of_shards=len(self.evidence.shards),
+            stages=tuple(self.stages),
         )
 
 

@@ -1,112 +1,183 @@
 """The stages of a pipeline in one process, with a meter after each, and a report of what they do."""
 
-import faulthandler
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import cast
 
-from ..tracing.errors import code_line, error_text, line_of, machine_fault
-from ..tracing.meter import InputEnd, SeenStage, TraceRun, metered
-from ..tracing.pipeline_steps import Chain, PipelineStep, bare_name, is_loader, module_of
-from ..tracing.trace import listening
+from ..tracing.errors import error_text, line_of
+from ..tracing.logged_warnings import counting_warnings
+from ..tracing.machine_faults import machine_fault
+from ..tracing.meter import InputEnd, RunningStage, TraceRun, metered
+from ..tracing.pipeline_steps import Chain, bare_name, is_loader, module_of
+from .batch_counts import BatchCounts
 from .combined_samples import RecentInputs
-from .elements import is_blank, lengths_of, samples_in
+from .elements import is_blank
 from .followed_keys import FollowedKeys
-from .followed_stages import calls_function, passes_on
-from .iterables import Items, is_map_style
-from .noted_samples import ProcessNotes
-from .run_reports import (
-    BLANK,
-    COMBINED,
-    DATASET,
-    STACKS_SIGNAL,
-    Fault,
-    Limit,
-    LostSamples,
-    ProcessPosition,
-    ProcessReport,
-    ReportedStage,
-    RunRequest,
-    write_report,
-)
+from .followed_stages import passes_on
+from .new_stages import new_stage
+from .process_position import DATASET, ProcessPosition, Role, position_path
+from .process_report import Fault, Limit, ProcessReport, write_report
+from .process_stacks import write_stacks_at_signal
+from .raised_errors import cause_of, key_in_frames
+from .reported_stage import BLANK, COMBINED, SILENT, LostSamples, ReportedStage
+from .run_request import RunRequest
 from .sample_counts import SampleCounts
-from .user_process import cause_of, key_in_frames
+from .sample_lists import SampleLists
 
 # Seconds between two reports.
-_EVERY = 0.1
+_PAUSE = 0.1
 # Stages of webdataset that take a sample only after they have yielded the one before, or left it out.
 _ONE_BY_ONE = frozenset("select rsample map map_dict map_tuple to_tuple rename rename_keys decode".split())
-# Without any output, after which a run ends.
-_FEW_PASSES = 2
+# A run that gives nothing in as many passes over the shards is ended.
+_EMPTY_PASSES = 2
 
 
-def begin_reports(folder: Path, place: str) -> ProcessPosition:
+def begin_reports(folder: Path, role: Role) -> ProcessPosition:
     """Return the position of this process; a signal writes the stacks of its threads, too."""
-    stacks = (folder / f"{place}-{os.getpid()}.stacks").open("w")
-    faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
-    return ProcessPosition(folder / f"{place}-{os.getpid()}.position")
+    write_stacks_at_signal(folder, role)
+    return ProcessPosition(position_path(folder, role, os.getpid()))
 
 
 class ReportedRun(TraceRun):
-    """The stages of one process, with a report of their counts."""
+    """The stages of one process, with a report of their counts.
 
-    def __init__(self, chain: Chain, place: str, request: RunRequest, position: ProcessPosition, until: float) -> None:
+    Args:
+        chain: the steps of the pipeline.
+        role: of this process.
+        request: shards and limits.
+        position: of this process.
+        deadline: time.monotonic() at which the input ends.
+    """
+
+    def __init__(
+        self, chain: Chain, role: Role, request: RunRequest, position: ProcessPosition, deadline: float
+    ) -> None:
         # Its limits are in ``input_ends``.
-        super().__init__(chain, sys.maxsize, 1.0)
-        self.soft, self.deadline = until, float("inf")
-        self.place_name, self.request, self.position = place, request, position
+        super().__init__(chain, samples=sys.maxsize, seconds=1.0)
+        self.input_deadline = deadline
+        self.deadline = float("inf")
+        self.role = role
+        self.request = request
+        self.position = position
         self.folder = Path(request.folder)
-        self.seen = [
-            *(_stage(number, step, request.calls) for number, step in enumerate(chain.steps, 1)),
-            SeenStage(0, ""),
+        self.reported_stages = [
+            new_stage(number, step, request.call_lines) for number, step in enumerate(chain.steps, 1)
         ]
+        self.stages = [*self.reported_stages, RunningStage(0, "")]
         self.fault: Fault | None = None
+        # How often the source began.
+        self.passes = 0
         self._limit: Limit = ""
+        self._report_time = 0.0
+
+        # Of all processes with this role.
         self._counts = SampleCounts(self.folder)
         # Samples that this process has added to them.
-        self._counted = 0
-        self.passes = 0
+        self._samples_counted = 0
+        self._batches = BatchCounts(self.reported_stages, request.keys)
+        self._lists = SampleLists(self.folder, f"{role}-{os.getpid()}", request.keys)
+        self._keys = FollowedKeys()
+
+        # An item of a map-style dataset that is being read; "" if none was.
+        self._item = ""
+        # Of the stage that takes one sample after the other: key and shard of the one that it has not yielded yet.
+        self._in_hand: dict[int, tuple[str, str]] = {}
+        self._one_by_one: set[int] = set()
+        # Of each stage whose own code may put several samples into one element.
+        self._recent_inputs: dict[int, RecentInputs] = {}
+        for index, step in enumerate(chain.steps):
+            if _takes_one_by_one(step.stage):
+                self._one_by_one.add(index)
+            if index > 0 and not passes_on(step.stage):
+                self._recent_inputs[index] = RecentInputs()
+
+        self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
         if len(chain.steps) == 1:
             # Whatever it yields, it has no shards.
             self.first = 0
-        self._has_stages = len(chain.steps) > 1 and not is_loader(chain.steps[0].stage)
-        # Of a map-style dataset, which is being taken.
-        self._item = ""
-        self._reported = 0.0
-        name = f"{place}-{os.getpid()}"
-        self._noted = ProcessNotes(self.folder, name, request.keys)
-        self._keys = FollowedKeys()
-        # Samples in the latest batch that came out.
-        self._last_batch: int | None = None
-        self._one_by_one = {index for index, step in enumerate(chain.steps) if _takes_one_by_one(step.stage)}
-        # Of a stage: what its full batches are lists of, and how many.
-        self._full: dict[int, tuple[str, int]] = {}
-        # By such a stage: key and shard of the sample that it has neither yielded nor left out.
-        self._in_hand: dict[int, tuple[str, str]] = {}
-        # Of each stage whose own code may put several samples into one element.
-        opaque = [index for index in range(1, len(chain.steps)) if not passes_on(chain.steps[index].stage)]
-        self._recent = {index: RecentInputs() for index in opaque}
         self.report()
+
+    # What runs the stages calls these.
 
     def assemble(self) -> Iterable[object]:
         """Return the pipeline of the user, with meters."""
         assert self.chain.assemble is not None
         return self.chain.assemble([metered(self, index) for index in range(len(self.chain.steps))])
 
-    def listens(self) -> AbstractContextManager[None]:
+    def counting_warnings(self) -> AbstractContextManager[None]:
         """Count the warnings that stages log; those of a loader are counted where its dataset is read."""
-        ours = not is_loader(self.chain.steps[0].stage)
-        return listening(self, threading.current_thread()) if ours else nullcontext()
+        if is_loader(self.chain.steps[0].stage):
+            return nullcontext()
+        return counting_warnings(self, threading.current_thread())
+
+    def begins_item(self, index: object) -> None:
+        """Note that an item of a map-style dataset is read, or a list of items."""
+        self._item = f"items {index}" if isinstance(index, list) else f"item {index}"
+        self.position.step(0, self._item, "")
+
+    def add_item(self, index: object) -> None:
+        """List an item of a map-style dataset that was read."""
+        self._lists.add_item(f"item {index}")
+
+    def delivers(self, item: object) -> None:
+        """List an element that the user's code would get."""
+        if is_blank(item):
+            return
+        is_batch = self.reported_stages[-1].kind == "batch"
+        self._lists.add_delivered(item, is_batch=is_batch, samples=self._batches.samples_in_last)
+
+    def fail(self, error: BaseException) -> None:
+        """Note the exception that ends the run."""
+        # Without a stage it came between the stages, as in the pipeline's own loop; the only one of a map-style dataset is 0.
+        index = 0 if self._item else -1
+        if self.raised is not None and self.raised[1] is error:
+            index = self.raised[0]
+        error = cause_of(error)
+        key, shard = self.last_input(index) if index > 0 else ("", "")
+        key = key or key_in_frames(error, self.request.keys) or self._item
+        line = line_of(error)
+        if not line and index >= 0:
+            line = self.reported_stages[index].line
+        self.fault = Fault(index, error_text(error), line, key, shard, machine_fault(error))
+
+    def report(self) -> None:
+        """Write the counts."""
+        for index in list(self._in_hand):
+            if self.stages[index].ended:
+                self._count_left_out(index)
+        self._report_time = time.monotonic()
+        before: ReportedStage | None = None
+        for stage in self.reported_stages:
+            if before is not None:
+                stage.inputs = before.out
+                stage.input_kind = before.kind
+            before = stage
+        report = ProcessReport(
+            role=self.role,
+            pid=os.getpid(),
+            stages=self.reported_stages,
+            fault=self.fault,
+            limit=self._limit or self.reason,
+            passes=self.passes,
+            stopped_early=self.stopped_early(),
+            draws_shards=bool(self.chain.urls),
+            repeats=self.chain.endless,
+            never_ends=self.request.pass_limit.never_ends,
+            without_key=self._lists.without_key,
+            possible_batches=self._lists.possible_batches,
+        )
+        write_report(self.folder, report)
+
+    # Meters call these.
 
     def switch(self, owner: int) -> int:
         """Note the position as well."""
         before = super().switch(owner)
-        self.position.step(owner, *self.place(max(owner, 0)))
+        self._note_position()
         return before
 
     def begins(self, index: int) -> None:
@@ -114,227 +185,144 @@ class ReportedRun(TraceRun):
         if index > 0:
             return
         self.passes += 1
-        if not self._limit and self.passes > _FEW_PASSES and not self.seen[-2].out:
+        if not self._limit and self.passes > _EMPTY_PASSES and not self.reported_stages[-1].out:
             self._limit = "empty-passes"
         # The workers of a loader may have read enough, although this process did not get as many samples.
         self._limit = self._limit or self._limit_of(DATASET)
-        if self._limit or self.reason:
+        if not self._limit and not self.reason:
+            return
+        if self.passes == 1:
             # Other workers have read all: no stage of this one holds a sample.
-            if self.passes == 1:
-                for seen in self.seen:
-                    seen.ended = True
-            self.refuse()
+            for stage in self.stages:
+                stage.ended = True
+        self.refuse()
 
     def names_shard(self, text: str) -> bool:
         """Return whether a text that comes before any sample is a shard: other sources may yield captions."""
         return text in self.request.urls or ".tar" in text
 
     def samples_in(self, index: int, batch: object) -> int:
-        """Return the number of samples in a batch; 0 if unknown, which is noted."""
-        size = next((stage.batch for stage in reversed(self.seen[: index + 1]) if stage.batch > 0), 0)
-        count = samples_in(batch, self.request.keys, size)
-        if size and (lengths := lengths_of(batch)) is not None:
-            count = self._by_full_batch(index, lengths, size, count)
-        if count is None and size == 1:
-            # Whatever a batch of one sample was made into.
-            count = 1
-        if index == len(self.chain.steps) - 1:
-            self._last_batch = count
+        """Return the number of samples in a batch; 0 if unknown, which is counted."""
+        count = self._batches.samples_in(index, batch)
         if count is None:
-            cast("ReportedStage", self.seen[index]).unclear += 1
+            self.reported_stages[index].unclear += 1
         return count or 0
-
-    def _by_full_batch(self, index: int, lengths: tuple[int, int], size: int, count: int | None) -> int | None:
-        """Count a batch that is not full as the full ones of its stage: as columns, or as records with so many fields."""
-        outer, inner = lengths
-        if count == size and (outer == size) != (inner == size):
-            self._full[index] = ("columns", outer) if inner == size else ("records", inner)
-        if count is None and self._full.get(index) == ("columns", outer):
-            count = inner
-        elif count is None and self._full.get(index) == ("records", inner):
-            count = outer
-        return None if count is None or count > size else count
 
     def input_ends(self, index: int) -> InputEnd:
         """Limit the source as well, if it gives batches, or no sample ever follows."""
-        limit = self._limit_of(self.place_name) if index == self._input else ""
+        limit = self._limit_of(self.role) if index == self._counted_stage else ""
         end = "samples" if limit else super().input_ends(index)
-        if index == 0 and self.first >= len(self.chain.steps) and time.monotonic() > self.soft:
-            end = end or "time"
+        has_samples = self.first < len(self.chain.steps)
+        if not end and index == 0 and not has_samples and time.monotonic() > self.input_deadline:
+            end = "time"
         self._limit = self._limit or limit or end
         return end
 
-    @property
-    def _input(self) -> int:
-        """The stage of which the samples count as read."""
-        return 0 if self.seen[0].kind == "batch" else self.first
+    def look(self, index: int, item: object) -> None:
+        """Count a sample that comes out of a stage, and those that it leaves out; report from time to time."""
+        stage = self.reported_stages[index]
+        if len(self.chain.steps) == 1 and stage.kind != "batch":
+            stage.kind = "sample"
+        self._follow_key(index, item)
+        if stage.kind == "sample":
+            self._count_combined(index, item)
+        in_hand = self._in_hand.pop(index, None)
+        blank = is_blank(item) and stage.kind == "sample" and index >= self.first
+        if blank:
+            self._count_blank(index, in_hand or self.last_input(index))
+        elif index + 1 in self._one_by_one:
+            # It asks for a sample: so it has left out the one before, if it has not yielded it.
+            self._count_left_out(index + 1)
+            self._in_hand[index + 1] = stage.key, stage.shard
+        self._add_to_counts(index, blank=blank)
+        self.position.write_counts(index, stage)
+        self._note_position()
+        if time.monotonic() > self._report_time + _PAUSE:
+            self.report()
 
-    def _limit_of(self, place: str) -> Limit:
+    def swallowed(self, index: int, error: BaseException, continues: bool = True) -> None:
+        """Count an error as the loss of a sample as well."""
+        super().swallowed(index, error, continues)
+        stage = self.reported_stages[index]
+        key, shard = self.last_input(index)
+        line = line_of(error) or stage.line
+        loss = LostSamples(error_text(error), line, key, shard, machine_fault=machine_fault(error))
+        is_first = stage.add_loss(type(error).__name__, loss)
+        self._in_hand.pop(index, None)
+        self.position.write_counts(index, stage)
+        if is_first:
+            self.report()
+
+    def _note_position(self) -> None:
+        key, shard = self.last_input(max(self.owner, 0))
+        self.position.step(self.owner, key, shard)
+
+    @property
+    def _counted_stage(self) -> int:
+        """The stage of which the samples count as read."""
+        return 0 if self.stages[0].kind == "batch" else self.first
+
+    def _limit_of(self, role: Role) -> Limit:
         """Return the limit that processes of one kind have reached together; "" if none."""
-        read, delivered = self._counts.of(place)
+        read, delivered = self._counts.of(role)
         if read >= self.request.samples:
             return "samples"
-        passes = self.request.pass_limit
-        most = passes.samples if delivered else min(passes.samples, passes.until_output)
+        pass_limit = self.request.pass_limit
+        most = pass_limit.samples
+        if not delivered:
+            most = min(most, pass_limit.until_output)
         return "passes" if read >= most else ""
 
-    def _count(self, index: int, *, blank: bool) -> None:
-        """Count what was read and what came out, for all processes of this kind."""
-        if index == self._input:
-            seen = self.seen[index]
-            read = max(seen.out, seen.rows) + cast("ReportedStage", seen).blanks
-            self._counts.add(self.place_name, read - self._counted, 0)
-            self._counted = read
+    def _add_to_counts(self, index: int, *, blank: bool) -> None:
+        """Add what was read and what came out to the counts of all processes of this kind."""
+        stage = self.reported_stages[index]
+        if index == self._counted_stage:
+            read = max(stage.out, stage.rows) + stage.blanks
+            self._counts.add(self.role, read - self._samples_counted, 0)
+            self._samples_counted = read
         if index == len(self.chain.steps) - 1 and not blank:
-            self._counts.add(self.place_name, 0, 1)
+            self._counts.add(self.role, 0, 1)
 
-    def look(self, index: int, item: object) -> None:
-        """Note the keys of samples that enter and of those that are left out; report from time to time."""
-        seen = cast("ReportedStage", self.seen[index])
-        if len(self.chain.steps) == 1 and seen.kind != "batch":
-            seen.kind = "sample"
-        if index == self.first and self._has_stages and isinstance(item, dict) and isinstance(item.get("__key__"), str):
-            self._noted.enters(item)
-        if isinstance(item, dict) and isinstance(key := item.get("__key__"), str):
-            self._follow(index, key, item.get("__url__"))
-        if seen.kind == "sample":
-            self._note_combined(index, item)
-        sample = self._in_hand.pop(index, None)
-        if blank := is_blank(item) and seen.kind == "sample" and index >= self.first:
-            self._gives_blank(index, sample or self.place(index))
-        elif index + 1 in self._one_by_one:
-            self._left_out(index + 1)
-            self._in_hand[index + 1] = seen.key, seen.shard
-        self._count(index, blank=blank)
-        self.position.count(index, seen)
-        self.position.step(self.owner, *self.place(max(self.owner, 0)))
-        if time.monotonic() > self._reported + _EVERY:
-            self.report()
-
-    def begins_item(self, index: object) -> None:
-        """Note that an item of a map-style dataset is taken, or a list of items."""
-        self._item = f"items {index}" if isinstance(index, list) else f"item {index}"
-        self.position.step(0, self._item, "")
-
-    def enters(self, index: object) -> None:
-        """Note an item of a map-style dataset that was read."""
-        self._noted.enters_item(f"item {index}")
-
-    def _follow(self, index: int, key: str, shard: object) -> None:
+    def _follow_key(self, index: int, item: object) -> None:
         """Count a sample of which the key is visible, and one that a stage yields more often than it got it."""
-        seen = cast("ReportedStage", self.seen[index])
-        was_taken, is_again = self._keys.passes(index, key, shard)
-        begins_here = index == self.first and (key in self.request.keys or not self.request.keys)
-        seen.keyed += was_taken or begins_here
-        seen.again += is_again
+        if not isinstance(item, dict):
+            return
+        key = item.get("__key__")
+        if not isinstance(key, str):
+            return
+        if index == self.first and self._has_stages:
+            self._lists.add_entered(item)
+        was_input, is_repeated = self._keys.yields(index, key, item.get("__url__"))
+        begins_here = index == self.first and (not self.request.keys or key in self.request.keys)
+        stage = self.reported_stages[index]
+        stage.with_input_key += was_input or begins_here
+        stage.repeated += is_repeated
 
-    def _note_combined(self, index: int, item: object) -> None:
-        """Count the samples that a stage has put into one element."""
-        seen = cast("ReportedStage", self.seen[index])
-        if index in self._recent:
-            for sample in self._recent[index].combined_in(item):
-                seen.losses.setdefault(COMBINED, LostSamples(COMBINED, seen.line, *sample)).count += 1
-        if index + 1 in self._recent:
-            self._recent[index + 1].add(item, seen.key, seen.shard)
+    def _count_combined(self, index: int, item: object) -> None:
+        """Count the samples that a stage has put into the element of another."""
+        stage = self.reported_stages[index]
+        if index in self._recent_inputs:
+            for key, shard in self._recent_inputs[index].combined_in(item):
+                stage.add_loss(COMBINED, LostSamples(COMBINED, stage.line, key, shard))
+        if index + 1 in self._recent_inputs:
+            self._recent_inputs[index + 1].add(item, stage.key, stage.shard)
 
-    def _gives_blank(self, index: int, sample: tuple[str, str]) -> None:
-        """Note an element that holds no sample as one that the stage has lost."""
-        seen = cast("ReportedStage", self.seen[index])
-        seen.out -= 1
-        seen.losses.setdefault(BLANK, LostSamples(BLANK, seen.line, *sample)).count += 1
+    def _count_blank(self, index: int, sample: tuple[str, str]) -> None:
+        """Count an element that holds no sample as one that the stage has lost."""
+        key, shard = sample
+        stage = self.reported_stages[index]
+        stage.out -= 1
+        stage.add_loss(BLANK, LostSamples(BLANK, stage.line, key, shard))
 
-    def _left_out(self, index: int) -> None:
-        """Note that a stage asks for another sample although it has not yielded the one before."""
-        if (sample := self._in_hand.pop(index, None)) is not None:
-            seen = cast("ReportedStage", self.seen[index])
-            seen.losses.setdefault("", LostSamples("", seen.line, *sample)).count += 1
-
-    def delivers(self, item: object) -> None:
-        """Note an element that the user's code would get."""
-        if not is_blank(item):
-            is_batch = self.seen[-2].kind == "batch"
-            self._noted.comes_out(item, is_batch=is_batch, samples=self._last_batch)
-
-    def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
-        """Count an error, with the first of its type."""
-        super().swallowed(index, error, goes_on)
-        text, machine = error_text(error), machine_fault(error)
-        seen = cast("ReportedStage", self.seen[index])
-        loss = LostSamples(text, line_of(error) or seen.line, *self.place(index), machine=machine)
-        losses = seen.losses
-        losses.setdefault(type(error).__name__, loss).count += 1
-        self._in_hand.pop(index, None)
-        self.position.count(index, seen)
-        if losses[type(error).__name__] is loss:
-            self.report()
-
-    def fail(self, error: BaseException) -> None:
-        """Note the exception that ends the run."""
-        # The first stage is a map-style dataset, or the exception came between the stages, as in the pipeline's own loop.
-        index = 0 if self._item else -1
-        if self.raised is not None and self.raised[1] is error:
-            index = self.raised[0]
-        error = cause_of(error)
-        key, shard = self.place(index) if index > 0 else ("", "")
-        key = key or key_in_frames(error, self.request.keys) or self._item
-        line = line_of(error)
-        if index >= 0:
-            line = line or cast("ReportedStage", self.seen[index]).line
-        self.fault = Fault(index, error_text(error), line, key, shard, machine_fault(error))
-
-    def report(self) -> None:
-        """Write the counts."""
-        for index in [index for index in self._in_hand if self.seen[index].ended]:
-            self._left_out(index)
-        self._reported = time.monotonic()
-        stages = cast("list[ReportedStage]", self.seen[:-1])
-        for before, seen in zip([None, *stages], stages, strict=False):
-            seen.taken, seen.taken_kind = (before.out, before.kind) if before else (0, "")
-        write_report(
-            self.folder,
-            ProcessReport(
-                self.place_name,
-                os.getpid(),
-                stages,
-                self.fault,
-                self._limit or self.reason,
-                self.passes,
-                self.stopped_early(),
-                bool(self.chain.urls),
-                self.chain.endless,
-                self.request.pass_limit.never_ends,
-                self._noted.without_key,
-                self._noted.perhaps_batches,
-            ),
-        )
+    def _count_left_out(self, index: int) -> None:
+        """Count the sample that a stage got and has not yielded, if there is one."""
+        if index not in self._in_hand:
+            return
+        key, shard = self._in_hand.pop(index)
+        stage = self.reported_stages[index]
+        stage.add_loss(SILENT, LostSamples(SILENT, stage.line, key, shard))
 
 
 def _takes_one_by_one(stage: object) -> bool:
     function = getattr(stage, "f", None)
     return bare_name(stage) in _ONE_BY_ONE and module_of(function).startswith("webdataset.")
-
-
-def _stage(number: int, step: PipelineStep, calls: Mapping[str, str]) -> ReportedStage:
-    size = step.batch
-    # Its sampler may give the numbers of whole batches.
-    if is_loader(step.stage) and step.stage.batch_size is None:
-        size = int(getattr(step.stage.batch_sampler, "batch_size", None) or 0)
-    return ReportedStage(
-        number,
-        step.title,
-        batch=size,
-        line=_line_of(step.stage) or calls.get(bare_name(step.stage), ""),
-        is_loader=is_loader(step.stage),
-        is_opaque=not passes_on(step.stage),
-        calls_function=calls_function(step.stage),
-    )
-
-
-def _line_of(stage: object) -> str:
-    """Return the line where the user's code of a stage begins; "" if it is unknown."""
-    if is_loader(stage):
-        return ""
-    dataset = stage.dataset if isinstance(stage, Items) else stage
-    if is_map_style(dataset):
-        return code_line(type(dataset).__getitem__)
-    return code_line(stage)

@@ -18,16 +18,22 @@ from .sample_contents import SampleContent
 # "items": the same of each item of a map-style dataset, of which only the number is known;
 # "delivered": shard and key of each sample that came out; "rows": the content of each.
 ListKind = Literal["entered", "items", "delivered", "rows"]
-# That one process notes.
+# Entries of a list of keys.
 MOST_KEYS = 1_000_000
-# Samples of which one process notes the contents.
+# Samples of which one process lists the contents.
 MOST_CONTENTS = 100_000
-# File.
+# File of the shards that were opened, one path a line.
 _OPENED = "opened"
 
 
 class RunList:
-    """A list of one process."""
+    """A list of one process.
+
+    Args:
+        folder: of the run.
+        process: a name for the file.
+        kind: of the entries.
+    """
 
     def __init__(self, folder: Path, process: str, kind: ListKind) -> None:
         self._file = (folder / f"{process}.{kind}").open("w", buffering=1, encoding="utf-8")
@@ -35,7 +41,7 @@ class RunList:
         self._count = 0
 
     def add(self, entry: object) -> None:
-        """Add an entry; not beyond the most that a process notes."""
+        """Add an entry, unless the list is full."""
         self._count += 1
         if self._count <= self._most:
             self._file.write(json.dumps(entry) + "\n")
@@ -48,13 +54,16 @@ def read_keys(folder: Path, kind: Literal["entered", "items", "delivered"]) -> I
 
 
 def read_contents(folder: Path) -> dict[tuple[str, str], SampleContent]:
-    """Return the contents of the samples that entered, as far as they were noted, by shard and key."""
+    """Return the contents of the samples that entered, as far as they were listed, by shard and key."""
     contents: dict[tuple[str, str], SampleContent] = {}
     for shard, key, *content in _read(folder, "entered"):
-        if content:
+        if not content:
+            continue
+        shared = {}
+        for name, marks in content[0].items():
             # Values such as labels are in many samples: each is kept once.
-            shared = {sys.intern(name): [sys.intern(mark) for mark in marks] for name, marks in content[0].items()}
-            contents.setdefault((shard, key), shared)
+            shared[sys.intern(name)] = [sys.intern(mark) for mark in marks]
+        contents.setdefault((shard, key), shared)
     return contents
 
 
@@ -67,26 +76,26 @@ def _read(folder: Path, kind: ListKind) -> Iterator[Any]:
     for path in sorted(folder.glob(f"*.{kind}")):
         with path.open(encoding="utf-8") as lines:
             for line in lines:
-                # Otherwise the process died there.
+                # Otherwise the process died while it wrote the line.
                 if line.endswith("\n"):
                     yield json.loads(line)
 
 
-def note_opened(folder: Path, urls: Sequence[str]) -> None:
+def list_opened(folder: Path, urls: Sequence[str]) -> None:
     """List the shards that this process and its forks open from now on."""
     names = {os.path.basename(url) for url in urls}
-    seen = set[str]()
-    opened = (folder / _OPENED).open("a", buffering=1, encoding="utf-8", errors="surrogateescape")
+    listed = set[str]()
+    file = (folder / _OPENED).open("a", buffering=1, encoding="utf-8", errors="surrogateescape")
 
-    def note(event: str, values: tuple[object, ...]) -> None:
+    def add_path(event: str, values: tuple[object, ...]) -> None:
         if event != "open" or not isinstance(values[0], str | os.PathLike):
             return
         path = str(os.fspath(values[0]))
-        if os.path.basename(path) in names and path not in seen:
-            seen.add(path)
-            opened.write(os.path.realpath(path) + "\n")
+        if os.path.basename(path) in names and path not in listed:
+            listed.add(path)
+            file.write(os.path.realpath(path) + "\n")
 
-    sys.addaudithook(note)
+    sys.addaudithook(add_path)
 
 
 def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
@@ -95,7 +104,6 @@ def read_opened(folder: Path, urls: Sequence[str]) -> set[str]:
         paths = set((folder / _OPENED).read_text("utf-8", "surrogateescape").splitlines())
     except FileNotFoundError:
         paths = set()
-    entered = {shard for shard, _ in read_keys(folder, "entered")}
-    delivered = {shard for shard, _ in read_keys(folder, "delivered")}
-    named = entered | delivered
+    named = {shard for shard, _ in read_keys(folder, "entered")}
+    named |= {shard for shard, _ in read_keys(folder, "delivered")}
     return {url for url in urls if url in named or os.path.realpath(url) in paths}

@@ -1,59 +1,50 @@
 """Runs the user's pipeline in a process of its own, for some samples or to its end, and returns what was observed."""
 
 import contextlib
-import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Literal, cast
-
-import psutil
+from typing import IO, Literal
 
 from wdsflow.engines.peer import Peer
 from wdsflow.shards.scratch import scratch
 
-from ..tracing.errors import own_line
 from .load_pipeline import PipelineError
-from .run_reports import (
-    DATASET,
-    MAIN,
-    STACKS_SIGNAL,
-    Fault,
-    Limit,
-    ProcessReport,
-    ReportedStage,
-    RunRequest,
-    read_reports,
-    read_steps,
-)
+from .process_position import DATASET, MAIN, Role, read_steps
+from .process_report import Fault, Limit, ProcessReport, read_reports
+from .process_stacks import hanging_line
+from .reported_stage import ReportedStage
+from .run_request import RunRequest
 from .user_process import IMPORT, how_it_ended, oom_kills
 
-How = Literal["ended", "raised", "died", "hung", "time"]
+# "time": a limit of the run, which the pipeline did not keep by itself.
+RunEnd = Literal["ended", "raised", "died", "hung", "time"]
+
 # Seconds between two looks at a run.
-_LOOK = 0.2
+_PAUSE = 0.2
 # Seconds that the function of the user may take.
 _BUILD = 60.0
-# Of the time limit, in which a pipeline that got its last input may end by itself.
+# Share of the time limit in which a pipeline that got its last input may end by itself.
 _GRACE = 0.25
-# Seconds that a process has to write its stacks.
-_STACKS = 1.0
-_FRAME = re.compile(r'  File "(.*)", line (\d+) in ')
-_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
+# Seconds that a process has to end with its own status after its line was closed.
+_DEATH = 1.0
+# The text of torch on a worker that died.
+_DEAD_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)")
 
 
 @dataclass
 class ObservedRun:
     """What was observed of one run."""
 
-    how: How = "ended"
-    # Those that workers ran are added up.
+    end: RunEnd = "ended"
+    # Those of a loader's dataset, added up over its workers, then those of the pipeline.
     stages: list[ReportedStage] = field(default_factory=list)
     reports: list[ProcessReport] = field(default_factory=list)
-    # What ended it; its stage is a number in ``stages``.
+    # What ended it; its stage is an index in ``stages``.
     fault: Fault | None = None
     # Seconds without any step, if it hung.
     idle: float = 0.0
@@ -62,7 +53,10 @@ class ObservedRun:
     @property
     def limit(self) -> Limit:
         """Why its input ended; "" if it ended by itself."""
-        return next((each.limit for each in reversed(self.reports) if each.limit), "")
+        for report in reversed(self.reports):
+            if report.limit:
+                return report.limit
+        return ""
 
 
 def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> ObservedRun:
@@ -76,77 +70,88 @@ def run_pipeline(spec: str, request: RunRequest, patience: float = 60.0) -> Obse
     Raises:
         PipelineError: the pipeline cannot be found, imported or built.
     """
-    folder = Path(request.folder)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(tempfile.TemporaryFile())
+        # Not the user's cache.
         cache = str(stack.enter_context(scratch("cache")))
         peer = Peer(
-            # Not the user's cache.
             f"import os; os.environ['HF_DATASETS_CACHE'] = {cache!r}; "
             f"from {__package__}.run_process import serve; serve({spec!r})",
             stderr=log,
         )
         stack.callback(peer.close)
-        watch = _Watch(peer, folder, log)
+        process = _RunningPipeline(peer, request, log)
         peer.send(request)
-        watch.step(f"the import of {spec}", IMPORT)
-        watch.step(f"{spec} cannot be built: building the pipeline", _BUILD)
-        return watch.run(request, patience)
+        process.wait_for_step(f"the import of {spec}", IMPORT)
+        process.wait_for_step(f"{spec} cannot be built: building the pipeline", _BUILD)
+        return process.observe(patience)
 
 
-class _Watch:
+class _RunningPipeline:
     """Waits for the steps of a run, and ends one that takes too long."""
 
-    def __init__(self, peer: Peer, folder: Path, log: IO[bytes]) -> None:
-        self.peer, self.folder, self.log = peer, folder, log
+    def __init__(self, peer: Peer, request: RunRequest, log: IO[bytes]) -> None:
+        self.peer = peer
+        self.request = request
+        self.folder = Path(request.folder)
+        # Its standard error.
+        self.log = log
 
-    def step(self, name: str, seconds: float) -> None:
+    def wait_for_step(self, name: str, seconds: float) -> None:
         """Wait for the end of a step before the run. Raises PipelineError if it fails or takes too long."""
         try:
             if wait([self.peer.line], seconds):
-                if error := self.peer.receive():
+                error = self.peer.receive()
+                if error:
                     raise PipelineError(str(error))
                 return
         except (OSError, EOFError):
-            self.peer.ends_within(1.0)
+            self.peer.ends_within(_DEATH)
             raise PipelineError(f"{name} ended: {how_it_ended(self.peer.close(), self.log)}") from None
-        _, line = self._hanging_line()
+        _, line = hanging_line(self.folder, self.peer.pid)
         self.peer.close()
-        raise PipelineError(f"{name} took longer than {seconds:.0f} s{f' ({line})' if line else ''}")
+        at_line = f" ({line})" if line else ""
+        raise PipelineError(f"{name} took longer than {seconds:.0f} s{at_line}")
 
-    def run(self, request: RunRequest, patience: float) -> ObservedRun:
+    def observe(self, patience: float) -> ObservedRun:
         """Wait for the end of the run, and return what was observed."""
-        started, kills = time.monotonic(), oom_kills()
-        how, idle = self._wait(request, patience)
-        pid, line = self._hanging_line() if how == "hung" else (0, "")
-        if how == "died":
-            # With its own status.
-            self.peer.ends_within(1.0)
-        status = self.peer.close()
-        run = ObservedRun(how, reports=read_reports(self.folder), idle=idle, seconds=time.monotonic() - started)
-        run.stages = list(_added_up(run.reports))
-        if how in ("hung", "died"):
-            error = how_it_ended(status, self.log) if how == "died" else ""
-            run.fault = self._last_step(run, pid, error, line)
-        elif run.reports and run.reports[0].fault is not None:
-            self._explain(run)
-        if run.fault is not None and _was_killed(run) and oom_kills() > kills:
-            run.fault = replace(run.fault, machine="it needs more memory than this machine has")
+        started = time.monotonic()
+        kills_before = oom_kills()
+        end, idle = self._wait(patience)
+        hanging_pid, line = 0, ""
+        if end == "hung":
+            # The process has to be alive.
+            hanging_pid, line = hanging_line(self.folder, self.peer.pid)
+        if end == "died":
+            self.peer.ends_within(_DEATH)
+        exit_status = self.peer.close()
+        reports = read_reports(self.folder)
+        run = ObservedRun(end, _all_stages(reports), reports, idle=idle, seconds=time.monotonic() - started)
+        if end == "hung":
+            run.fault = self._fault_at_last_step(run, hanging_pid, "", line)
+        elif end == "died":
+            run.fault = self._fault_at_last_step(run, 0, how_it_ended(exit_status, self.log), "")
+        elif reports and reports[0].fault is not None:
+            self._set_exception(run)
+        if run.fault is not None and _may_be_killed(run.end, run.fault) and oom_kills() > kills_before:
+            run.fault = replace(run.fault, machine_fault="it needs more memory than this machine has")
         return run
 
-    def _wait(self, request: RunRequest, patience: float) -> tuple[How, float]:
+    def _wait(self, patience: float) -> tuple[RunEnd, float]:
         """Wait until the run ends or has to be ended; return how, and the seconds since its last step."""
-        started = moved = time.monotonic()
+        limit = self.request.seconds
+        started = last_change = time.monotonic()
         steps = -1
-        while not wait([self.peer.line], _LOOK):
+        while not wait([self.peer.line], _PAUSE):
             now = time.monotonic()
-            latest = sum(step.number for step in read_steps(self.folder))
-            if latest != steps:
-                steps, moved = latest, now
-            idle, passed = now - moved, now - started
-            if idle > min(patience, request.seconds / 2) and passed > min(patience, request.seconds):
+            steps_now = sum(step.number for step in read_steps(self.folder))
+            if steps_now != steps:
+                steps = steps_now
+                last_change = now
+            idle = now - last_change
+            if idle > min(patience, limit / 2) and now - started > min(patience, limit):
                 return "hung", idle
-            if passed > request.seconds * (1 + _GRACE):
+            if now - started > limit * (1 + _GRACE):
                 return "time", idle
         try:
             error = self.peer.receive()
@@ -156,110 +161,70 @@ class _Watch:
             raise PipelineError(str(error))
         return "ended", 0.0
 
-    def _explain(self, run: ObservedRun) -> None:
+    def _set_exception(self, run: ObservedRun) -> None:
         """Set the exception that ended a run; that of a worker says more than what torch made of it."""
-        report = next(report for report in reversed(run.reports) if report.fault is not None)
-        fault = cast("Fault", report.fault)
-        run.how, run.fault = "raised", replace(fault, stage=_numbered(run, fault.stage, report.place))
-        if worker := _WORKER.search(fault.error):
-            run.how = "died"
-            run.fault = self._last_step(run, int(worker[1].split(",")[0]), fault.error, fault.line)
+        for report in run.reports:
+            if report.fault is not None:
+                fault = report.fault
+                role = report.role
+        run.end = "raised"
+        run.fault = replace(fault, stage=_index_among_all(run, fault.stage, role))
+        dead_worker = _DEAD_WORKER.search(fault.error)
+        if dead_worker is not None:
+            run.end = "died"
+            pid = int(dead_worker[1].split(",")[0])
+            run.fault = self._fault_at_last_step(run, pid, fault.error, fault.line)
 
-    def _last_step(self, run: ObservedRun, pid: int, error: str, line: str) -> Fault:
-        """Return where a process was; of 0, where the one was that made the last step of all."""
-        steps = read_steps(self.folder)
-        step = max([step for step in steps if step.pid == pid] or steps, key=lambda step: step.time)
-        return Fault(_numbered(run, step.stage, step.place), error, line, step.key, step.shard, "")
-
-    def _hanging_line(self) -> tuple[int, str]:
-        """Return the process that waits in the code of the user, and the line: workers first. (0, "") if none does."""
-        with contextlib.suppress(psutil.Error):
-            alive = {child.pid for child in psutil.Process(self.peer.pid).children(recursive=True)}
-            for path in sorted(self.folder.glob("*.stacks"), key=lambda path: path.name.startswith(MAIN)):
-                pid = int(path.stem.rpartition("-")[2])
-                if pid in alive and (line := _own_line_in(_stacks(path, pid))):
-                    return pid, line
-        return 0, ""
+    def _fault_at_last_step(self, run: ObservedRun, pid: int, error: str, line: str) -> Fault:
+        """Return a fault at the last step of a process; of 0, or of one without a step, at the last step of all."""
+        steps = list(read_steps(self.folder))
+        of_process = [step for step in steps if step.pid == pid]
+        step = max(of_process or steps, key=lambda step: step.time)
+        return Fault(_index_among_all(run, step.stage, step.role), error, line, step.key, step.shard, "")
 
 
-def _was_killed(run: ObservedRun) -> bool:
+def _may_be_killed(end: RunEnd, fault: Fault) -> bool:
     """Return whether a process ended that may have been killed: the pipeline's own, a worker, or a program that it ran."""
-    assert run.fault is not None
-    return run.how == "died" or "SIGKILL" in run.fault.error
+    return end == "died" or "SIGKILL" in fault.error
 
 
-def _stacks(path: Path, pid: int) -> str:
-    """Return the stacks of a process, which it writes at a signal, even while it holds Python's lock."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, STACKS_SIGNAL)
-    text, until = "", time.monotonic() + _STACKS
-    while time.monotonic() < until:
-        time.sleep(0.1)
-        before, text = text, path.read_text("utf-8", "replace")
-        if text and text == before:
-            break
-    return text
+def _index_among_all(run: ObservedRun, index: int, role: Role) -> int:
+    """Return the index of a stage of one process among all stages; -1 if it is none."""
+    if role == DATASET or index < 0:
+        return index
+    for report in run.reports:
+        if report.role == DATASET:
+            return len(report.stages) + index
+    return index
 
 
-def _own_line_in(stacks: str) -> str:
-    """Return the innermost line of the user's code in the stacks of a process; its main thread comes last."""
-    for stack in reversed(stacks.split("\n\n")):
-        for file, number in _FRAME.findall(stack):
-            if line := own_line(_unescaped(file), int(number)):
-                return line
-    return ""
-
-
-def _unescaped(text: str) -> str:
-    """Return a text in which characters beyond ASCII were spelled as escapes."""
-    try:
-        return text.encode("ascii").decode("unicode_escape")
-    except UnicodeError:
-        # A path with a backslash of its own.
-        return text
-
-
-def _numbered(run: ObservedRun, stage: int, place: str) -> int:
-    """Return the place of a stage of one process among all stages; -1 if it is none."""
-    before = next((len(report.stages) for report in run.reports if report.place == DATASET), 0)
-    return stage + before if place == MAIN and stage >= 0 else stage
-
-
-def _added_up(reports: Sequence[ProcessReport]) -> Iterator[ReportedStage]:
-    """Yield all stages, numbered: those of a loader's dataset, added up over its workers, then those of the pipeline."""
-    workers = [report.stages for report in reports if report.place == DATASET]
-    mains = [report.stages for report in reports if report.place == MAIN]
+def _all_stages(reports: Sequence[ProcessReport]) -> list[ReportedStage]:
+    """Return all stages, numbered: those of a loader's dataset, added up over its workers, then those of the pipeline."""
+    stages = [*_added_up(reports, DATASET), *_added_up(reports, MAIN)]
     before: ReportedStage | None = None
-    for number, several in enumerate([*zip(*workers, strict=True), *zip(*mains, strict=True)], 1):
-        stage = _sum(several)
+    for number, stage in enumerate(stages, 1):
         stage.number = number
         if before is not None:
-            stage.taken, stage.taken_kind = before.out, before.kind
-            # It passes on what its workers batched.
+            stage.inputs = before.out
+            stage.input_kind = before.kind
             if stage.is_loader and not stage.batch and before.kind == "batch":
-                stage.kind, stage.rows, stage.unclear = before.kind, before.rows, before.unclear
+                # It passes on what its workers batched.
+                stage.kind = before.kind
+                stage.rows = before.rows
+                stage.unclear = before.unclear
         before = stage
-        yield stage
+    return stages
 
 
-def _sum(stages: Sequence[ReportedStage]) -> ReportedStage:
-    first, *others = stages
-    for each in others:
-        first.out += each.out
-        first.rows += each.rows
-        first.seconds += each.seconds
-        first.errors += each.errors
-        first.logged += each.logged
-        first.unclear += each.unclear
-        first.again += each.again
-        first.keyed += each.keyed
-        first.kind = first.kind or each.kind
-        first.first_log = first.first_log or each.first_log
-        first.ended_stream |= each.ended_stream
-        first.ended &= each.ended
-        for name, loss in each.losses.items():
-            loss.count += first.losses[name].count if name in first.losses else 0
-            first.losses[name] = replace(first.losses.get(name, loss), count=loss.count)
-        for name, count in each.fields.items():
-            first.fields[name] = first.fields.get(name, 0) + count
-    return first
+def _added_up(reports: Sequence[ProcessReport], role: Role) -> list[ReportedStage]:
+    """Return the stages of the processes of one kind, with the sums of their counts."""
+    total: list[ReportedStage] = []
+    for report in reports:
+        if report.role != role:
+            continue
+        if not total:
+            total = report.stages
+            continue
+        for stage, other in zip(total, report.stages, strict=True):
+            stage.add_counts(other)
+    return total

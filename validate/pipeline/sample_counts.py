@@ -6,33 +6,36 @@ from pathlib import Path
 
 from wdsflow.engines.peer import Note
 
-from .run_reports import DATASET, MAIN
+from .process_position import DATASET, MAIN, Role
 
-_PLACES = (MAIN, DATASET)
+_FILE = "counts"
+# Two numbers for each of these: samples read, and elements delivered.
+_ROLES: tuple[Role, ...] = (MAIN, DATASET)
+_FORMAT = "<qqqq"
 
 
 class SampleCounts:
     """Two counts for each kind of process, in memory that all of them share: samples read, and elements delivered."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = os.open(folder / "counts", os.O_RDWR | os.O_CREAT)
-        self._note = Note("<qqqq", self._file)
+        self._file = os.open(folder / _FILE, os.O_RDWR | os.O_CREAT)
+        self._note = Note(_FORMAT, self._file)
 
-    def add(self, place: str, read: int, delivered: int) -> None:
+    def add(self, role: Role, read: int, delivered: int) -> None:
         """Add to the counts of one kind of process."""
-        at = 2 * _PLACES.index(place)
+        first = 2 * _ROLES.index(role)
         # Several processes add to one number.
         fcntl.lockf(self._file, fcntl.LOCK_EX)
         try:
             counts = list(self._note.read())
-            counts[at] += read
-            counts[at + 1] += delivered
+            counts[first] += read
+            counts[first + 1] += delivered
             self._note.write(*counts)
         finally:
             fcntl.lockf(self._file, fcntl.LOCK_UN)
 
-    def of(self, place: str) -> tuple[int, int]:
+    def of(self, role: Role) -> tuple[int, int]:
         """Return how many samples processes of one kind have read, and how many elements they have delivered."""
-        at = 2 * _PLACES.index(place)
-        read, delivered = self._note.read()[at : at + 2]
+        first = 2 * _ROLES.index(role)
+        read, delivered = self._note.read()[first : first + 2]
         return read, delivered

@@ -93,7 +93,7 @@ def _run(run: PipelineRun) -> dict[str, object]:
         "stages": [
             {
                 **picked(stage, "number title"),
-                "in": stage.taken,
+                "in": stage.inputs,
                 **picked(stage, "out kind seconds"),
                 "swallowed": stage.errors,
             }

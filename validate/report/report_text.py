@@ -8,7 +8,7 @@ from wdsflow.text.words import duration, how_many, plain, size, unique
 
 from ..finding import ORDER, Finding
 from ..forecast.forecast import sentences
-from ..tracing.trace import table
+from ..tracing.trace_table import table
 from ..verdicts.verdict import Verdict
 from ..verdicts.wording import no_verdict_text
 from .finding_groups import group, steps

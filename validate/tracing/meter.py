@@ -20,6 +20,8 @@ InputEnd = Literal["", "samples", "time", "asks-ended-source", "pass"]
 _SHARD_FIELDS = frozenset({"url", "stream", "local_path"})
 _MAX_FIELDS = 64
 _MAX_POLLS = 1000
+# Of the time limit, after which the input ends.
+_INPUT_SHARE = 0.75
 
 
 class Stopped(BaseException):
@@ -34,12 +36,13 @@ class StageTrace:
     number: int
     title: str
     # Input items; 0 for the source.
-    taken: int = 0
+    inputs: int = 0
     # Output items.
     out: int = 0
     # Of its output items: "shard", "member", "sample", "batch".
     kind: Kind = ""
-    taken_kind: Kind = ""
+    # Of its input items.
+    input_kind: Kind = ""
     # Samples inside its batches.
     rows: int = 0
     # Samples that one of its batches needs, if known; -1 if it takes batches apart.
@@ -69,14 +72,18 @@ class StageTrace:
     @property
     def lost(self) -> int:
         """Samples (or batches) that were consumed and not yielded, 0 if unknown."""
-        if self.kind == "batch" and self.taken_kind == "sample":
-            return max(0, self.taken - self.rows) if self.batch and self.rows else 0
-        comparable = self.taken_kind in ("sample", "batch") and self.kind in ("", self.taken_kind)
-        return max(0, self.taken - self.out) if comparable else 0
+        if self.kind == "batch" and self.input_kind == "sample":
+            # The numbers can be compared only if it is known how many samples its batches hold.
+            if not self.batch or not self.rows:
+                return 0
+            return max(0, self.inputs - self.rows)
+        if self.input_kind not in ("sample", "batch") or self.kind not in ("", self.input_kind):
+            return 0
+        return max(0, self.inputs - self.out)
 
 
-class SeenStage(StageTrace):
-    """A running stage: its ``fields`` are those of its output, and its input is the output before it."""
+class RunningStage(StageTrace):
+    """A stage that runs: its ``fields`` are those of its output, and its input is the output before it."""
 
     # Its output has ended.
     ended = False
@@ -91,27 +98,38 @@ class SeenStage(StageTrace):
 
 
 class TraceRun:
-    """The state that all meters of one run share; read by the thread that waits for it."""
+    """The state that all meters of one run share; read by the thread that waits for it.
+
+    Args:
+        chain: the steps of the pipeline.
+        samples: the input ends after that many.
+        seconds: the run ends after that many.
+    """
 
     def __init__(self, chain: Chain, samples: int, seconds: float) -> None:
-        self.chain, self.samples, self.seconds = chain, samples, seconds
-        steps = enumerate(chain.steps, 1)
-        self.seen = [SeenStage(number, step.title, batch=step.batch) for number, step in steps]
-        # For the time between two items.
-        self.seen.append(SeenStage(0, ""))
-        self.started = self.since = time.monotonic()
-        # Then the input ends, and buffers empty themselves.
-        self.soft = self.started + 0.75 * seconds
-        self.deadline = self.started + seconds
-        self.unread = set(chain.urls)
-        # The stage whose code runs now.
+        self.chain = chain
+        self.samples = samples
+        self.seconds = seconds
+        # All stages and, as the last one, the time between two items, in which no stage runs.
+        self.stages = [RunningStage(number, step.title, batch=step.batch) for number, step in enumerate(chain.steps, 1)]
+        self.stages.append(RunningStage(0, ""))
+        # The stage whose code runs now, and since when.
         self.owner = -1
+        self.started = self.since = time.monotonic()
+        # When the input ends, so that buffers empty themselves, and when the run ends.
+        self.input_deadline = self.started + _INPUT_SHARE * seconds
+        self.deadline = self.started + seconds
+        # Shards of a source that draws them.
+        self.unread = set(chain.urls)
         # The first stage that yields samples.
         self.first = len(chain.steps)
+        # Why the input ended.
         self.reason: InputEnd = ""
         self.stopping = False
-        self.refused = 0
+        self.refusals = 0
+        # The exception that left a stage last, and this stage.
         self.raised: tuple[int, BaseException] | None = None
+        # The stage that asks its ended input again and again; -1 if none.
         self.endless_at = -1
         # The last stage ended by itself: nothing is left in a buffer.
         self.drained = False
@@ -122,8 +140,9 @@ class TraceRun:
         """Record the time since the last switch and switch to ``owner``; return the previous owner."""
         now = time.monotonic()
         before = self.owner
-        self.seen[before].seconds += now - self.since
-        self.since, self.owner = now, owner
+        self.stages[before].seconds += now - self.since
+        self.since = now
+        self.owner = owner
         return before
 
     def begins(self, index: int) -> None:
@@ -141,51 +160,59 @@ class TraceRun:
         return rows_in(batch)
 
     def input_ends(self, index: int) -> InputEnd:
-        """Return why stage ``index`` yields no further item; "" if it goes on."""
-        seen = self.seen[index]
-        if index == self.first and seen.out >= self.samples:
-            return "samples"
-        if index == self.first and time.monotonic() > self.soft:
-            return "time"
-        if index == 0 and self.chain.urls and not self.unread and self.first >= len(self.seen) - 1:
-            # Every shard was read, and none had a sample.
+        """Return why stage ``index`` yields no further item; "" if it continues."""
+        if index == self.first:
+            if self.stages[index].out >= self.samples:
+                return "samples"
+            if time.monotonic() > self.input_deadline:
+                return "time"
+        has_read_all_shards = bool(self.chain.urls) and not self.unread
+        has_samples = self.first < len(self.chain.steps)
+        if index == 0 and has_read_all_shards and not has_samples:
             return "pass"
         return ""
 
     def check(self) -> None:
         """Raise Stopped when time is up."""
         if self.stopping or time.monotonic() > self.deadline:
-            self.reason = self.reason if self.endless_at >= 0 else "time"
+            if self.endless_at < 0:
+                self.reason = "time"
             self.refuse()
 
     def refuse(self) -> NoReturn:
         """End the run here."""
-        self.refused += 1
-        if self.refused > _MAX_POLLS and self.stopping:
+        self.refusals += 1
+        if self.refusals > _MAX_POLLS and self.stopping:
             # A stage swallows even this: its daemon thread sleeps forever.
             threading.Event().wait()
         raise Stopped
 
-    def swallowed(self, index: int, error: BaseException, goes_on: bool = True) -> None:
-        """Count an error that a stage swallowed, and keep the first with its position."""
-        seen, name = self.seen[index], type(error).__name__
-        seen.errors += 1
-        seen.error_types[name] = seen.error_types.get(name, 0) + 1
-        seen.ended_stream |= not goes_on
-        if seen.errors == 1:
-            seen.first_error = error_text(error)
-            seen.error_key, seen.error_shard = self.place(index)
+    def swallowed(self, index: int, error: BaseException, continues: bool = True) -> None:
+        """Count an error that a stage swallowed, and keep the first with its position.
+
+        ``continues``: whether the stage takes its next input, as its handler decided.
+        """
+        stage = self.stages[index]
+        name = type(error).__name__
+        stage.errors += 1
+        stage.error_types[name] = stage.error_types.get(name, 0) + 1
+        stage.ended_stream |= not continues
+        if stage.errors == 1:
+            stage.first_error = error_text(error)
+            stage.error_key, stage.error_shard = self.last_input(index)
 
     def stopped_early(self) -> int:
         """Return the first stage that ended although its input had not, such as ``slice``; -1 if none did."""
-        ends = (index for index in range(1, len(self.seen) - 1) if self.seen[index].ended)
-        return next((index for index in ends if not self.seen[index - 1].ended), -1)
+        for index in range(1, len(self.stages) - 1):
+            if self.stages[index].ended and not self.stages[index - 1].ended:
+                return index
+        return -1
 
-    def place(self, index: int) -> tuple[str, str]:
+    def last_input(self, index: int) -> tuple[str, str]:
         """Return key and shard of the last input of stage ``index``."""
-        for seen in reversed(self.seen[:index]):
-            if seen.key or seen.shard:
-                return seen.key, seen.shard
+        for stage in reversed(self.stages[:index]):
+            if stage.key or stage.shard:
+                return stage.key, stage.shard
         return "", ""
 
 
@@ -193,11 +220,15 @@ class Meter(Iterator[object]):
     """The output of one stage. It counts each item, and checks the time."""
 
     def __init__(self, run: TraceRun, index: int) -> None:
-        self.run, self.index = run, index
-        self.seen = run.seen[index]
-        self.ended = self.seen.ended = False
+        self.run = run
+        self.index = index
+        self.stage = run.stages[index]
+        self.stage.ended = False
+        # A later pass begins with a new meter: this one remains ended.
+        self.ended = False
+        # How often the next stage asked after the end.
         self.polls = 0
-        # The stage to measure.
+        # The output to measure.
         self.source: Iterator[object] = iter(())
 
     def close(self) -> None:
@@ -215,11 +246,12 @@ class Meter(Iterator[object]):
         try:
             item = next(self.source)
         except StopIteration:
-            self.ended = self.seen.ended = True
-            run.drained = self.index == len(run.seen) - 2
+            self.ended = self.stage.ended = True
+            run.drained = self.index == len(run.chain.steps) - 1
             raise
         except Exception as error:
             self.ended = True
+            # The innermost stage is the one that raised it.
             if run.raised is None or run.raised[1] is not error:
                 run.raised = (self.index, error)
             raise
@@ -231,65 +263,75 @@ class Meter(Iterator[object]):
         return item
 
     def _input_ends(self) -> bool:
-        why = self.run.input_ends(self.index)
-        if why:
-            self.run.reason = self.run.reason or why
-        return bool(why)
+        reason = self.run.input_ends(self.index)
+        self.run.reason = self.run.reason or reason
+        return bool(reason)
 
     def _end(self) -> NoReturn:
-        self.ended = self.seen.ended = True
+        self.ended = self.stage.ended = True
         self.polls += 1
         if self.polls > _MAX_POLLS:
-            self.run.reason, self.run.endless_at = "asks-ended-source", self.index + 1
+            self.run.reason = "asks-ended-source"
+            self.run.endless_at = self.index + 1
             self.run.refuse()
         raise StopIteration
 
     def count(self, item: object) -> None:
         """Count an item that the stage has yielded."""
-        run, seen = self.run, self.seen
-        seen.out += 1
+        run = self.run
+        stage = self.stage
+        stage.out += 1
         if isinstance(item, dict):
             self._look_at_dict(item)
         elif isinstance(item, str) and self.index < run.first and run.names_shard(item):
-            seen.kind = seen.kind or "shard"
-            seen.shard = escape(item)
+            stage.kind = stage.kind or "shard"
+            stage.shard = escape(item)
         else:
-            seen.kind = "batch" if self._is_batch(item) else "sample"
-        if seen.kind == "batch":
-            seen.rows += run.samples_in(self.index, item)
-        elif seen.kind == "sample":
+            stage.kind = "batch" if self._is_batch(item) else "sample"
+        if stage.kind == "batch":
+            stage.rows += run.samples_in(self.index, item)
+        elif stage.kind == "sample":
             run.first = min(run.first, self.index)
         if self.index == 0 and run.unread:
-            run.unread.discard(str(item.get("url") if isinstance(item, dict) else item))
+            url = item.get("url") if isinstance(item, dict) else item
+            run.unread.discard(str(url))
 
     def _look_at_dict(self, item: dict[object, object]) -> None:
-        seen = self.seen
-        key, url = item.get("__key__"), item.get("__url__", item.get("url"))
+        """Set what a dict shows: its kind, its key and shard, its fields."""
+        stage = self.stage
+        key = item.get("__key__")
+        url = item.get("__url__", item.get("url"))
         if isinstance(url, str):
-            seen.shard = escape(shown_url(url))
+            stage.shard = escape(shown_url(url))
         # webdataset's end-of-shard mark is an empty dict.
         if "fname" in item or not item:
-            seen.kind = seen.kind or "member"
+            stage.kind = stage.kind or "member"
             return
         names = [str(name) for name in item if not str(name).startswith("__")]
         if not isinstance(key, str) and "url" in item and _SHARD_FIELDS.issuperset(names):
-            seen.kind = seen.kind or "shard"
+            stage.kind = stage.kind or "shard"
             return
         if isinstance(key, str):
-            seen.key = escape(key)
-        seen.kind = "batch" if self._is_batch(item) else "sample"
+            stage.key = escape(key)
+        stage.kind = "batch" if self._is_batch(item) else "sample"
         for name in names:
-            if name in seen.fields or len(seen.fields) < _MAX_FIELDS:
+            if name in stage.fields or len(stage.fields) < _MAX_FIELDS:
                 shown = escape(name, 60)
-                seen.fields[shown] = seen.fields.get(shown, 0) + 1
+                stage.fields[shown] = stage.fields.get(shown, 0) + 1
 
     def _is_batch(self, item: object) -> bool:
-        batch = self.seen.batch
-        if batch < 0 or (isinstance(item, dict) and isinstance(item.get("__key__"), str)):
+        """Return whether an item is a batch, by the stage, by its input, or by its form."""
+        if self.stage.batch < 0:
+            # It takes batches apart.
             return False
-        upstream = self.run.seen[self.index - 1].kind if self.index else ""
-        nested = isinstance(item, list) and bool(item) and isinstance(item[0], dict | tuple | list)
-        return batch > 0 or upstream == "batch" or nested or (isinstance(item, dict) and "__key__" in item)
+        if isinstance(item, dict) and "__key__" in item:
+            # A batch has a list of keys.
+            return not isinstance(item["__key__"], str)
+        if self.stage.batch > 0:
+            return True
+        if self.index and self.run.stages[self.index - 1].kind == "batch":
+            return True
+        return isinstance(item, list) and bool(item) and isinstance(item[0], dict | tuple | list)
 
 
 def metered(run: TraceRun, index: int) -> Call:

@@ -12,7 +12,7 @@ import webdataset
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.pipeline.run_pipeline import _own_line_in
+from wdsflow.validate.pipeline.process_stacks import own_line_in
 from wdsflow.validate.verdicts.pipeline_run import Ending
 from wdsflow.validate.verdicts.verdict import Outcome, Verdict
 
@@ -218,7 +218,7 @@ def test_lines_of_files_with_any_name_are_found_in_stacks(tmp_path: Path) -> Non
 
     stacks = f'Current thread 0x1 (most recent call first):\n  File "{spelled}", line 1 in make\n  File "<string>", line 1 in <module>\n'
 
-    assert _own_line_in(stacks).endswith("entra\u00eener.py:1")
+    assert own_line_in(stacks).endswith("entra\u00eener.py:1")
 
 
 @pytest.mark.deep

@@ -9,7 +9,7 @@ import pytest
 from tests.validate.pipeline.small_set import forty, judged, write
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.pass_limit import PassLimit
-from wdsflow.validate.pipeline.run_reports import DATASET, MAIN
+from wdsflow.validate.pipeline.process_position import DATASET, MAIN
 from wdsflow.validate.pipeline.sample_counts import SampleCounts
 
 # Each starts a process that imports PyTorch.

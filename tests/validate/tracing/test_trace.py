@@ -75,7 +75,7 @@ def test_the_stage_that_drops_everything_is_named_with_the_fields_it_saw():
     result = trace([samples(30, json=b"{}"), keep_with_caption])
     assert result.verdict == "stage 2 keep_with_caption drops 30 of 30 samples; fields seen: jpg, json"
     assert not result.ok
-    assert [(stage.taken, stage.out) for stage in result.stages] == [(0, 30), (30, 0)]
+    assert [(stage.inputs, stage.out) for stage in result.stages] == [(0, 30), (30, 0)]
 
 
 def test_a_partial_loss_tells_how_many_samples_have_each_field():
@@ -132,7 +132,7 @@ def test_errors_that_a_handler_swallows_are_counted_with_key_and_shard(kind: str
 def test_a_handler_that_ends_the_stream_is_told():
     result = trace([samples(5), Careful(lambda _: False)])
     assert "its handler ended the stream there" in result.verdict
-    assert result.stages[1].taken == 1
+    assert result.stages[1].inputs == 1
 
 
 def test_what_a_stage_logs_is_a_hint_where_no_handler_is_found():

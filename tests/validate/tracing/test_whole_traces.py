@@ -129,9 +129,7 @@ def told(found: Trace) -> Iterator[str]:
     for stage in found.stages:
         values = {each.name: getattr(stage, each.name) for each in fields(stage)}
         assert values.pop("seconds") >= 0
-        head = (
-            f"{values.pop('number')} {values.pop('title')}: {values.pop('taken')} {values.pop('out')} lost {stage.lost}"
-        )
+        head = f"{values.pop('number')} {values.pop('title')}: {values.pop('inputs')} {values.pop('out')} lost {stage.lost}"
         yield f"  {head} {' '.join(f'{name}={value}' for name, value in values.items() if value)}"
     shown = str(found).splitlines()
     assert shown[0] == found.verdict

@@ -1,4 +1,4 @@
-"""The samples that one process notes in lists: those that entered its stages, and those that came out of the pipeline."""
+"""The samples that one process lists: those that entered its stages, and those that came out of the pipeline."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from .run_lists import MOST_CONTENTS, RunList
 from .sample_contents import content_of
 
 
-class ProcessNotes:
+class SampleLists:
     """The lists of one process.
 
     Args:
@@ -24,32 +24,36 @@ class ProcessNotes:
         # Elements that came out, in which no key of a sample is visible.
         self.without_key = 0
         # Of these, elements that may hold several samples.
-        self.perhaps_batches = 0
+        self.possible_batches = 0
         self._keys = keys
         self._entered = RunList(folder, process, "entered")
         self._items = RunList(folder, process, "items")
         self._delivered = RunList(folder, process, "delivered")
         self._rows = RunList(folder, process, "rows")
-        # Shard and key.
+        # Shard and key of the samples whose content is listed.
         self._with_content = set[tuple[str, str]]()
 
-    def enters(self, sample: Mapping[object, object]) -> None:
-        """Note a sample that is read, with its content if that was not noted before."""
-        shard, key = _shard_of(sample), str(sample["__key__"])
+    def add_entered(self, sample: Mapping[object, object]) -> None:
+        """List a sample that is read, with its content if that is not listed yet."""
+        shard = _shard_of(sample)
+        key = str(sample["__key__"])
         if (shard, key) in self._with_content or len(self._with_content) >= MOST_CONTENTS:
             self._entered.add([shard, key])
             return
         self._with_content.add((shard, key))
         self._entered.add([shard, key, content_of(sample)])
 
-    def enters_item(self, name: str) -> None:
-        """Note an item of a map-style dataset that was read."""
+    def add_item(self, name: str) -> None:
+        """List an item of a map-style dataset that was read."""
         self._items.add(["", name])
 
-    def comes_out(self, item: object, *, is_batch: bool, samples: int | None) -> None:
-        """Note an element that the user's code would get: the keys in it, and the contents of its samples.
+    def add_delivered(self, item: object, *, is_batch: bool, samples: int | None) -> None:
+        """List an element that the user's code would get: the keys in it, and the contents of its samples.
 
-        ``samples``: in a batch; None if that is unclear.
+        Args:
+            item: the element.
+            is_batch: whether it certainly is a batch.
+            samples: in a batch; None if that is unclear.
         """
         keys = keys_in(item, self._keys)
         shard = _shard_of(item) if isinstance(item, dict) else ""
@@ -57,7 +61,7 @@ class ProcessNotes:
             self._delivered.add([shard, key])
         if not keys:
             self.without_key += 1
-            self.perhaps_batches += may_be_batch(item)
+            self.possible_batches += may_be_batch(item)
         if not is_batch:
             self._rows.add(row_of_sample(item, self._keys))
         elif samples is not None:
