@@ -5,7 +5,7 @@ what went in and came out can be counted. A generator of the user may give one s
 numbers alone show nothing.
 """
 
-from ..tracing.pipeline_steps import argument, bare_name, is_loader, module_of
+from ..tracing.pipeline_stages import argument, bare_name, is_loader, module_of
 
 # Their own code is known. OpenCLIP's stages are those of webdataset with other defaults.
 _LIBRARIES = ("webdataset.", "open_clip.", "open_clip_train.")

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from ..tracing.pipeline_steps import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
+from ..tracing.pipeline_stages import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
 
 # Passes over the shards, of a pipeline whose object says that it never ends.
 _ENDLESS = 3
