@@ -1,4 +1,4 @@
-"""Lazy imports, and a way to keep Arrow from importing pandas."""
+"""Lazy imports, and a way to keep Arrow and DuckDB from importing pandas."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -29,10 +29,10 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], obje
 
 
 def leave_pandas_out() -> None:
-    """Hide pandas from Arrow when wdsflow calls it, in a process that is wdsflow's own.
+    """Hide pandas from Arrow and DuckDB when wdsflow calls them, in a process that is wdsflow's own.
 
-    Arrow imports pandas with the first list that it converts, only to recognise objects of pandas, which wdsflow does not
-    have. That takes half a second. Others can still import pandas, and ``to_pandas`` and ``from_pandas`` work. But after a
+    Arrow, and DuckDB before 2.0, import pandas with the first list that they convert, only to recognise objects of pandas,
+    which wdsflow does not have. That takes half a second. Others can still import pandas, and ``to_pandas`` and ``from_pandas`` work. But after a
     list of ours ``pa.array`` takes their Series for any sequence: NaN stays NaN. So it is not for processes that train.
     """
     if not any(isinstance(finder, _LeftOut) for finder in sys.meta_path):

@@ -38,8 +38,10 @@ def _database(_process: int, settings: Settings) -> "DuckDBPyConnection":
     import duckdb
 
     database = duckdb.connect(":memory:")
-    names = {name for (name,) in database.execute("SELECT name FROM duckdb_settings()").fetchall()}
+    scopes = dict(database.execute("SELECT name, scope FROM duckdb_settings()").fetchall())
     for setting, value in (*_COMMON, *settings):
-        if setting in names:
-            database.execute(f"SET {setting} = {value}")
+        if setting in scopes:
+            # Other connections to the database have only what is set for all of them.
+            scope = "GLOBAL" if scopes[setting] == "GLOBAL" else "SESSION"
+            database.execute(f"SET {scope} {setting} = {value}")
     return database

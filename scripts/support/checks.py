@@ -21,21 +21,35 @@ PYTHON = sys.executable
 WORK = ROOT / ".test"
 LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
 MARK = "mark.webdataset"
-# Of the tests, each for one process: those that take longest begin first, so that all cores are busy to the end.
-# The other folders, the doctests and the tests with webdataset 1.x are parts of their own.
+# Of the tests, each for one process, with the seconds of processor time that it takes: those that take longest begin
+# first, so that all cores are busy to the end. What is in none of these folders, the doctests, and the tests with
+# webdataset 1.x are parts of their own, with 50 and 25 seconds, and begin in between.
 PARTS = (
-    ("tests/validate/pipeline",),
-    ("tests/training",),
+    # 80
     ("tests/filtering",),
+    # 75
     ("tests/cli",),
-    ("tests/conformance", "tests/printed", "tests/engines"),
+    # 60
+    ("tests/training",),
+    # 55
     ("tests/shards", "tests/indexing", "tests/repair"),
+    # 50
+    ("tests/conformance", "tests/printed", "tests/engines"),
+    # 50
     ("tests/stages",),
+    # 45
     ("tests/reshaping", "tests/packing"),
-    ("tests/scan", "tests/validate", "--ignore=tests/validate/pipeline"),
+    # 35
     ("tests/models", "tests/mapping", "tests/pages"),
+    # 35
+    ("tests/scan", "tests/validate", "--ignore=tests/validate/pipeline"),
+    # 20
+    ("tests/validate/pipeline",),
+    # 10
     ("tests/test_readme.py", "tests/test_demo.py", "tests/test_examples.py", "tests/test_tiny_clip.py"),
 )
+# So many parts begin before the rest does.
+LONG = 4
 ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
 # Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
 SHARING = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
@@ -139,7 +153,8 @@ def site(out: TextIO) -> None:
 
 def tests(out: TextIO) -> None:
     """Doctests, README blocks and tests; with webdataset 1.x too, those that look at webdataset."""
-    pytest_in_parts(out, [*_parts(), _with_webdataset1()], "-m", "not deep")
+    parts = _parts()
+    pytest_in_parts(out, [*parts[: LONG + 1], _with_webdataset1(), *parts[LONG + 1 :]], "-m", "not deep")
 
 
 def webdataset1(out: TextIO) -> None:
@@ -155,7 +170,7 @@ def deep(out: TextIO) -> None:
 def _parts() -> list[str]:
     listed = [folder for part in PARTS for folder in part if not folder.startswith("-")]
     rest = ("tests", "wdsflow", *(f"--ignore={folder}" for folder in listed))
-    return [",".join(part) for part in (*PARTS, rest)]
+    return [",".join(part) for part in (*PARTS[:LONG], rest, *PARTS[LONG:])]
 
 
 def _with_webdataset1() -> str:

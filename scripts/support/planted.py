@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
-import pyarrow.parquet as pq
 from PIL import Image, ImageDraw, ImageFont
 
 from .tiny_clip.captions import caption
@@ -75,9 +75,10 @@ def print_across(image: Image.Image, text: str) -> None:
 
 def ledger(folder: Path, score: str) -> dict[str, float | None]:
     """Return the value of a score, or None, for each key, from the ledgers that a run left in a folder."""
-    table = pq.read_table(folder / ".wdsflow" / "ledger")
-    column = next(name for name in table.column_names if name.partition("(")[0] == score)
-    return dict(zip(table["key"].to_pylist(), table[column].to_pylist(), strict=True))
+    table = duckdb.read_parquet(str(folder / ".wdsflow" / "ledger" / "*.parquet"))
+    column = next(name for name in table.columns if name.partition("(")[0] == score)
+    quoted = column.replace('"', '""')
+    return dict(table.project(f'key, "{quoted}"').fetchall())
 
 
 def histogram(values: dict[str, float], planted: set[str]) -> str:

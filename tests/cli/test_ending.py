@@ -53,6 +53,11 @@ def test_output_onto_a_full_disk_is_wrong_use_in_one_line(words):
     assert done.returncode == 2
 
 
+def heed_hangup():
+    """Undo what nohup may have done, to the tests, too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 AT_WORK = {
     "repair": ["-o", "out"],
     "reshard": ["-o", "out", "--shuffle", "1"],
@@ -93,6 +98,7 @@ def test_a_command_that_is_stopped_reports_it_and_leaves_nothing(tmp_path, comma
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_hangup,  # noqa: PLW1509 - no thread runs here
     )
     try:
         while not begun.exists() and process.poll() is None:
@@ -135,6 +141,7 @@ def test_a_terminal_that_is_lost_ends_a_command_unless_nohup_holds_it(tmp_path, 
     ours, theirs = os.openpty()
 
     def at_terminal() -> None:
+        heed_hangup()
         os.setsid()
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 

@@ -24,6 +24,9 @@ from wdsflow.filtering.run_record import Differs
 from wdsflow.records.refusals import Lock
 from wdsflow.records.store_lock import Busy
 
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 LARGE = Recipe(where="min_side >= 200")
 HERE = RunOptions(jobs=0)
 

@@ -23,6 +23,9 @@ from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 from wdsflow.stages.scores.base import versions_of
 
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 HERE = RunOptions(jobs=0)
 SIZES = [(400, 300), (90, 60), (60, 700), (1500, 1100), (200, 200), (201, 10)]
 

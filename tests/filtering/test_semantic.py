@@ -14,6 +14,9 @@ from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions
 
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 HERE = RunOptions(jobs=0, device="cpu")
 
 

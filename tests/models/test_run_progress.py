@@ -25,6 +25,9 @@ from wdsflow.filtering.run_progress import RunSoFar, RunWatch
 from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.shards.shard import Shard
 
+# Processes that it starts import PyTorch.
+pytestmark = pytest.mark.usefixtures("forked_programs")
+
 
 def captioned(path: Path, samples: int) -> str:
     write_tar(path, [(f"{number:05d}.txt", b"a caption") for number in range(samples)])

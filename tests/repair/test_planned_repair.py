@@ -54,6 +54,11 @@ SETS = {
     "--structure-only": pair("photo{}.v1.jpg", "photo{}.v1.txt"),
     "--rename jfif=jpg --rename bmp=jpg --rename tif=jpg": several_formats,
     "--name-images": pair("{}", "{}.txt"),
+    # A mask is not the image.
+    "--name-images ": lambda number: [
+        *pair("{}", "{}.txt")(number),
+        (f"{number}.mask.png", picture(number, "PNG")),
+    ],
     "--caption-encoding cp1252": lambda number: [(f"{number}.jpg", picture(number)), (f"{number}.txt", cafe(number))],
     "--rename jfif=jpg --rename caption=txt --caption-encoding cp1252": lambda number: [
         (f"{number}.jfif", picture(number)),
@@ -62,6 +67,11 @@ SETS = {
     "--caption json:meta.caption": lambda number: [
         (f"{number}.jpg", picture(number)),
         (f"{number}.json", nested(number)),
+    ],
+    # shards of two sources
+    "--caption json:meta.caption;captions": lambda number: [
+        (f"{number}.jpg", picture(number)),
+        (f"{number}.json", nested(number) if number < 6 else b'{"captions": ["a dog %d"], "title": 7}' % number),
     ],
     "--pair-names": pair("{}/image.jpg", "{}/caption.txt"),
     # json has the name of the image
@@ -151,6 +161,27 @@ def test_captions_in_json_take_the_place_of_empty_ones(empty: bytes, tmp_path: P
     assert advice.does == "write txt from json:meta.caption (captions without text: now 6, then 0)"
     assert (advice.usable, advice.safe) == (None, True)
     assert advice.command.endswith(" --caption json:meta.caption")
+
+
+def test_empty_captions_do_not_keep_other_steps_from_the_plan(tmp_path: Path):
+    """The empty ones get their name only by a step."""
+    urls = write_set(
+        tmp_path,
+        lambda number: [
+            (f"{number}.tif", picture(number, "TIFF")),
+            (f"{number}.txt ", b""),
+            (f"{number}.json ", nested(number)),
+        ],
+    )
+    assert plan_repair(urls).options() == (*"--pair-names --rename tif=jpg --caption".split(), "json:meta.caption")
+
+
+def test_a_mask_is_not_taken_for_the_image(tmp_path: Path):
+    urls = write_set(
+        tmp_path,
+        lambda number: [(f"{number}.mask.png", picture(number, "PNG")), (f"{number}.txt", text(number))],
+    )
+    assert plan_repair(urls) == RepairPlan()
 
 
 def test_empty_captions_without_a_text_elsewhere_need_no_repair(tmp_path: Path):

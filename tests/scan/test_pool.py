@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from wdsflow.scan import scan_pool
+from wdsflow.engines import site
 from wdsflow.scan.evidence import ScanOptions, ShardEvidence
 from wdsflow.scan.scan_pool import scan_shards
 from wdsflow.shards.shard import Shard
@@ -60,7 +60,7 @@ def slow(url: Shard, options: ScanOptions) -> ShardEvidence:
 def test_shards_are_scanned_in_this_process_until_processes_would_be_quicker(
     how, level, jobs, here, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(scan_pool, "usable_cores", lambda: 2)
+    monkeypatch.setattr(site, "usable_cores", lambda: 2)
     urls = [Shard.file(str(tmp_path / f"{number}.tar")) for number in range(4)]
     for url in urls:
         Path(url).touch()

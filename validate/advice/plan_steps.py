@@ -2,23 +2,27 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from wdsflow.readers.base import KEY, URL, Reader
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.caption_encoding import EncodingGuess
 from wdsflow.scan.evidence import OK, Part, Shape, ShardEvidence
+from wdsflow.scan.naming import other_caption_names
 from wdsflow.shards.caption_field import CaptionField
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from ..rules.field_contents import other_name
 from ..rules.kit.base import is_option, renamed
-from ..rules.kit.shape_edits import CAPTION, caption_edits, other_names, shapes_of
+from ..rules.kit.shape_edits import CAPTION, caption_edits, fits_option, other_names, shapes_of
 from .repair_forecast import RepairForecast, may_lack_image_name, may_pair
 
 # Adds steps to a plan; each result is another attempt, the most complete first.
 Suggest = Callable[[RepairForecast, RepairPlan], Iterator[RepairPlan]]
 # How many fields that do not decode are renamed; with more, the cause is another, and the command would be long.
 _MOST = 8
+# How many further names in json are tried.
+_MOST_NAMES = 3
 _REFUSED = frozenset({"bad-field", "unsafe-field"})
 
 
@@ -66,6 +70,18 @@ def suggest_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[Repa
         yield replace(plan, rename=plan.rename + edits.rename, caption=CaptionField("json", (edits.caption,)))
 
 
+def suggest_other_caption(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
+    """Suggest to take captions from a second name in json where the first one holds none: shards of two sources."""
+    if plan.caption is None:
+        return
+    names = plan.caption.names
+    others = other_caption_names(forecast.repaired(plan).shards, names)
+    # Those that bring nothing are taken out of the plan in the end.
+    others = list(islice(filter(fits_option, others), _MOST_NAMES))
+    if others:
+        yield replace(plan, caption=plan.caption._replace(names=(*names, *others)))
+
+
 def suggest_rename_bad(forecast: RepairForecast, plan: RepairPlan) -> Iterator[RepairPlan]:
     """Suggest names under which readers do not decode a field, for the samples where it does not decode."""
     shards = forecast.repaired(plan).shards
@@ -90,6 +106,7 @@ SUGGESTIONS: tuple[Suggest, ...] = (
     suggest_name_images,
     suggest_encoding,
     suggest_caption,
+    suggest_other_caption,
     suggest_rename_bad,
     suggest_rename_whole,
 )
@@ -107,6 +124,10 @@ def without_one_step(plan: RepairPlan) -> Iterator[RepairPlan]:
         yield replace(plan, encoding="")
     if plan.caption is not None:
         yield replace(plan, caption=None)
+        names = plan.caption.names
+        for name in names if len(names) > 1 else ():
+            fewer = tuple(other for other in names if other != name)
+            yield replace(plan, caption=plan.caption._replace(names=fewer))
     for pair in plan.rename_bad:
         yield replace(plan, rename_bad=tuple(other for other in plan.rename_bad if other != pair))
 

@@ -19,8 +19,8 @@ from wdsflow.repair.field_contents import is_refused
 from wdsflow.repair.pairing import CAPTIONS_ALONE
 from wdsflow.repair.repair_plan import RepairPlan
 from wdsflow.scan.content.other import kind_of
-from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, Part, ScanOptions, Shape, ShardEvidence
-from wdsflow.scan.naming import CAPTIONS, IMAGES
+from wdsflow.scan.evidence import BLANK, EMPTY, Evidence, ScanOptions, Shape, ShardEvidence
+from wdsflow.scan.naming import CAPTIONS, IMAGES, is_side_image
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 from wdsflow.shards.tar.members import Stop
@@ -204,12 +204,13 @@ class RepairForecast:
 
 
 def empty_captions(shard: ShardEvidence) -> int:
-    """Return how many samples of a shard have a caption without text: readers train on it, and learn nothing."""
-    return sum(run.count for run in shard.runs.counted() if any(map(_is_empty_caption, run.shape)))
+    """Return how many samples of a shard have an image, and a caption without text: readers train on nothing."""
+    return sum(run.count for run in shard.runs.counted() if _has_empty_caption(run.shape))
 
 
-def _is_empty_caption(part: Part) -> bool:
-    return part.suffix == CAPTION and part.status in (EMPTY, BLANK)
+def _has_empty_caption(shape: Shape) -> bool:
+    status = {part.suffix: part.status for part in shape}
+    return status.get(CAPTION) in (EMPTY, BLANK) and not status.keys().isdisjoint(IMAGE_FIELDS)
 
 
 def _typical(shards: Sequence[ShardEvidence]) -> list[ShardEvidence]:
@@ -294,7 +295,7 @@ def may_pair(shards: Sequence[ShardEvidence]) -> bool:
 def may_lack_image_name(shards: Sequence[ShardEvidence]) -> bool:
     """Return whether there are texts without an image, and members whose names do not say what they are."""
     shapes = shapes_of(shards)
-    if not any(_has(shape, CAPTIONS) and not _has(shape, IMAGES) for shape in shapes):
+    if not any(_has(shape, CAPTIONS) and not _has(_without_masks(shape), IMAGES) for shape in shapes):
         return False
     is_bare = any(shard.tally("name.no-field").count for shard in shards)
     return is_bare or any(not _has((part,), (*IMAGES, *CAPTIONS)) for shape in shapes for part in shape)
@@ -308,6 +309,11 @@ def _may_hold_unnamed_image(shape: Shape) -> bool:
 
 def _has(shape: Shape, extensions: Collection[str]) -> bool:
     return any(part.suffix.lower().strip().rpartition(".")[2] in extensions for part in shape)
+
+
+def _without_masks(shape: Shape) -> Shape:
+    """Return the fields of a sample without images that belong to another one, such as masks."""
+    return tuple(part for part in shape if not is_side_image(part.suffix.lower()))
 
 
 def _hides_pair(suffix: str) -> bool:

@@ -105,7 +105,8 @@ class _Commands(click.Group):
 
 
 def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], list[object]]) -> None:
-    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained, is_resumable, refuse_unreadable
+    from wdsflow.cli.shared.refusals import EXPLAIN_THEMSELVES, explained
+    from wdsflow.cli.shared.refuse import refuse_unreadable
 
     try:
         interrupts_raise()
@@ -120,6 +121,6 @@ def _run(command: Callable[..., None], typed: "Typed", options: Callable[[], lis
         refuse_unreadable(error)
     except KeyboardInterrupt as error:
         # Resumable commands have printed a message.
-        if not is_resumable(typed):
+        if not typed.is_resumable:
             print("wdsflow: interrupted", file=sys.stderr)
         sys.exit(error.status if isinstance(error, Terminated) else INTERRUPTED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.cli.shared.refusals import refuse
+from wdsflow.cli.shared.refuse import refuse
 from wdsflow.cli.shared.terminal import new_shards_lines, print_lines, progress, shown_as
 from wdsflow.cli.shared.typed import Typed
 from wdsflow.packing.pack_options import PackRequest

@@ -8,18 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_names import expand_braces, natural
 from wdsflow.shards.source.base import SourceError, local_path
 from wdsflow.shards.source.opening import open_source, unpack
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+from wdsflow.table_files.parquet_file import ParquetFile
+from wdsflow.table_files.parquet_values import DuckType
 from wdsflow.table_files.text_rows import array_objects, csv_cells, json_objects, kind_of, unpacked_name
-
-if TYPE_CHECKING:
-    from pyarrow import DataType
-    from pyarrow.parquet import ParquetFile
 
 # Rows that are searched for names of columns.
 _FIRST = 1000
@@ -146,7 +144,7 @@ class Table:
     def columns(self) -> list[str]:
         """Return the names of columns; of JSON those of the first 1,000 rows. Raises TableError, NoColumn."""
         if self.kind == "parquet":
-            return self._unique(self._parquet().schema_arrow.names)
+            return self._unique(self._parquet().names)
         if self.kind in ("csv", "tsv"):
             return self._unique(next((cells for cells, _ in csv_cells(self._path, self.kind)), []))
         return list(dict.fromkeys(name for row in islice(self.rows(), _FIRST) for name in row))
@@ -164,7 +162,8 @@ class Table:
         """Return the columns that hold the bytes of files; none of a table of text."""
         if self.kind != "parquet":
             return []
-        return [column.name for column in self._parquet().schema_arrow if _holds_bytes(column.type)]
+        file = self._parquet()
+        return [name for name, kind in zip(file.names, file.types, strict=True) if _holds_bytes(kind)]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows. Raises TableError, with the line, where the file is no table."""
@@ -180,29 +179,17 @@ class Table:
             for row, _ in cells:
                 yield {name: cell or None for name, cell in zip(names, row, strict=True)}
 
-    def _parquet(self) -> "ParquetFile":
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+    def _parquet(self) -> ParquetFile:
         try:
-            # So a column of a group is read in parts, where its encoding allows it.
-            return pq.ParquetFile(self._path, buffer_size=1 << 20, pre_buffer=False)
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(f"{self.named} is not a Parquet file: {error}") from None
+            return ParquetFile(self._path, self.named)
+        except OSError as error:
+            raise TableError(f"{self.named} cannot be read: {error.strerror or error}") from None
 
     def _of_parquet(self) -> Iterator[dict[str, Any]]:
-        import pyarrow as pa
-
-        with self._parquet() as file:
-            try:
-                for group in range(file.metadata.num_row_groups):
-                    metadata = file.metadata.row_group(group)
-                    rows = _BATCH * max(metadata.num_rows, 1) // max(metadata.total_byte_size, 1)
-                    size = min(max(rows, 1), _MOST_ROWS)
-                    for batch in file.iter_batches(size, row_groups=[group], use_threads=False):
-                        yield from batch.to_pylist()
-            except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-                raise TableError(f"{self.named} cannot be read: {error}") from None
+        file = self._parquet()
+        for batch in file.batches(file.names, file.rows_of(_BATCH, _MOST_ROWS)):
+            for row in batch:
+                yield dict(zip(file.names, row, strict=True))
 
 
 def starts_with_bracket(first: bytes) -> bool:
@@ -235,11 +222,10 @@ def copied(url: Shard, scratch: Path, extension: str) -> str:
     return str(path)
 
 
-def _holds_bytes(kind: "DataType") -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _holds_bytes(kind.value_type)
-    if pa.types.is_struct(kind):
-        return {part.name for part in kind} == {"bytes", "path"}
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+def _holds_bytes(kind: DuckType) -> bool:
+    """Return whether a column has the bytes of files, lists of them, or what ``datasets`` writes for images."""
+    if kind.id == "list":
+        return _holds_bytes(dict(kind.children)["child"])
+    if kind.id == "struct":
+        return {name for name, _ in kind.children} == {"bytes", "path"}
+    return kind.id == "blob"

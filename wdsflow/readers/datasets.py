@@ -193,7 +193,7 @@ def first_columns(url: Shard, *, allow_pipe: bool = False, tables: bool = False)
     """
     try:
         rows = _rows(url, allow_pipe=allow_pipe)
-        return infer(url, rows, tables=tables) if any(rows) else InferredColumns(url)
+        return infer(url, rows, tables=tables)
     except UnknownColumns as unknown:
         return InferredColumns(url, unknown=f"the columns of the first samples are not known: {unknown}")
     except SourceError as error:

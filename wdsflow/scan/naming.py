@@ -1,7 +1,7 @@
 """Names of members and of json captions, as the evidence counts them."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from wdsflow.shards.tar.members import is_keyed_by_folder, is_meta
 
@@ -226,6 +226,15 @@ def caption_name(shards: Iterable[ShardEvidence]) -> tuple[str, JsonKey] | None:
     fit = [(name, item) for name, item in json_names(shards).items() if item.strings and _may_be_caption(name, item)]
     most = max((item.strings for _, item in fit), default=0)
     return max(fit, key=lambda pair: _rank(pair[0], pair[1], most), default=None)
+
+
+def other_caption_names(shards: Iterable[ShardEvidence], names: Collection[str]) -> list[str]:
+    """Return the json names, other than these, that captions usually have, the one with the most strings first."""
+    others: list[tuple[int, str]] = []
+    for name, item in json_names(shards).items():
+        if item.strings and name not in names and _last(name) in _USUAL:
+            others.append((-item.strings, name))
+    return [name for _, name in sorted(others)]
 
 
 def _may_be_caption(name: str, item: JsonKey) -> bool:

@@ -19,6 +19,9 @@ _SETTINGS = (
     # All values of an object array decide its type, not a sample of them.
     ("pandas_analyze_sample", "1000000000"),
     ("TimeZone", "'UTC'"),
+    # Otherwise all of a column of a group is read at once, and kept: of 6,000 images that is twice the memory.
+    ("disable_parquet_prefetching", "true"),
+    ("enable_external_file_cache", "false"),
 )
 # DuckDB turns decimals with more digits into floats.
 _MOST_DIGITS = 38
@@ -51,6 +54,10 @@ def connection() -> "DuckDBPyConnection":
 class ParquetFile:
     """A Parquet file on the disk. It is open only while rows are read.
 
+    Args:
+        path: of the file.
+        named: what messages call it, if that is not its path.
+
     Attributes:
         names: of the columns, in order.
         types: DuckDB's type of each column.
@@ -58,15 +65,15 @@ class ParquetFile:
     Raises FileNotFoundError and other OSErrors if it cannot be opened, ParquetError if it is not a Parquet file.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, named: str = "") -> None:
+        self.path, self.named = Path(path), named or str(path)
         with open(path, "rb"):
             self._pattern = _pattern(os.path.abspath(path))
         query = "SELECT name, num_children, precision FROM parquet_schema($1)"
         elements = [_Element(name, children or 0, digits) for name, children, digits in self._fetch(query)]
         inside: list[list[str]] = []
         self.names = _names(iter(elements[1:]), elements[0].children, inside)
-        _refuse_changed(self.path, elements, inside)
+        _refuse_changed(self.named, elements, inside)
         self.types: Sequence[DuckType] = self._describe()
 
     @property
@@ -74,10 +81,6 @@ class ParquetFile:
         """The number of rows."""
         ((rows,),) = self._fetch("SELECT num_rows FROM parquet_file_metadata($1)")
         return int(rows)
-
-    def metadata(self) -> dict[str, bytes]:
-        """Return the key-value metadata."""
-        return metadata_of(self.path)
 
     def groups(self) -> list[RowGroup]:
         """Return the groups of rows, in order."""
@@ -87,23 +90,29 @@ class ParquetFile:
         )
         return [RowGroup(rows, size) for rows, size in self._fetch(query)]
 
+    def rows_of(self, size: int, most: int) -> int:
+        """Return how many rows have so many bytes, without compression, in the mean; at least 1, at most ``most``."""
+        groups = self.groups()
+        rows, total = sum(group.rows for group in groups), sum(group.size for group in groups)
+        return min(max(size * rows // max(total, 1), 1), most)
+
     def batches(self, columns: Sequence[str], size: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the values of some columns, ``size`` rows at a time. Raises ParquetError."""
         import duckdb
 
         numbers = [self.names.index(column) for column in columns]
-        cells = [f"{without_zones(self.types[number], f'c{number}')}" for number in numbers]
+        cells = [without_zones(self.types[number], f"c{number}") for number in numbers]
         convert = [in_utc(self.types[number]) for number in numbers]
         with connection() as cursor:
             try:
-                cursor.execute(f"SELECT {', '.join(cells)} FROM {self._table()}")
+                cursor.execute(f"SELECT {', '.join(cells)} FROM {self.table()}")
                 while rows := cursor.fetchmany(size):
                     yield [_converted(row, convert) for row in rows] if any(convert) else rows
             except (duckdb.Error, OverflowError, ValueError) as error:
-                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+                raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
 
     def arrays(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> "dict[str, NDArray[Any]]":
-        """Return the values of some columns as arrays, masked where they are null. Raises ParquetError.
+        """Return the values of some columns as arrays, masked where they are null; see ``as_list``. Raises ParquetError.
 
         ``start``, ``stop``: the only rows; groups of others are not read.
         """
@@ -111,7 +120,7 @@ class ParquetFile:
 
         numbers = [self.names.index(column) for column in columns]
         last = (self.rows if stop is None else stop) - 1
-        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self._table()}"
+        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self.table()}"
         if start or stop is not None:
             query += f" WHERE file_row BETWEEN {start} AND {last}"
         with connection() as cursor:
@@ -119,11 +128,15 @@ class ParquetFile:
                 cursor.execute(query)
                 arrays: Mapping[str, NDArray[Any]] = cursor.fetchnumpy()
             except duckdb.Error as error:
-                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+                raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
         return {column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)}
 
-    def _table(self) -> str:
-        """Return the SQL of the table, whose columns are c0, c1, ... and file_row."""
+    def cell(self, column: str) -> str:
+        """Return the SQL of a column in ``table``."""
+        return f"c{self.names.index(column)}"
+
+    def table(self) -> str:
+        """Return the SQL of the file as a table: see ``cell``; ``file_row`` is the number of a row, from 0."""
         names = [*(f"c{number}" for number in range(len(self.names))), "file_row"]
         options = "file_row_number = true, hive_partitioning = false"
         return f"read_parquet({_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
@@ -136,20 +149,20 @@ class ParquetFile:
             return []
         with connection() as cursor:
             try:
-                types: Sequence[DuckType] = cursor.sql(f"SELECT {names} FROM {self._table()}").types
+                types: Sequence[DuckType] = cursor.sql(f"SELECT {names} FROM {self.table()}").types
             except duckdb.Error as error:
-                raise ParquetError(f"{self.path} cannot be read: {first_line(error)}") from None
+                raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
         return types
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
-        return _fetch(query, self.path, self._pattern)
+        return _fetch(query, self.named, self._pattern)
 
 
 def metadata_of(path: Path) -> dict[str, bytes]:
     """Return the key-value metadata of a Parquet file. Raises OSError, and ParquetError if it is none."""
     with open(path, "rb"):
         pattern = _pattern(os.path.abspath(path))
-    return {bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, path, pattern)}
+    return {bytes(key).decode(): bytes(value) for key, value in _fetch(_METADATA, str(path), pattern)}
 
 
 _METADATA = "SELECT key, value FROM parquet_kv_metadata($1)"
@@ -163,6 +176,9 @@ def as_list(array: "NDArray[Any]") -> list[Any]:
     mask = np.ma.getmaskarray(array)
     for number in np.flatnonzero(mask).tolist():
         values[number] = None
+    first = next((value for value in values if value is not None), None)
+    if type(first) is bytearray:
+        values = [value if value is None else bytes(value) for value in values]
     return values
 
 
@@ -171,7 +187,7 @@ def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-def _fetch(query: str, path: Path, pattern: str) -> list[tuple[Any, ...]]:
+def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
     import duckdb
 
     with connection() as cursor:
@@ -206,7 +222,7 @@ def _names(elements: Iterator[_Element], count: int, inside: list[list[str]]) ->
     return names
 
 
-def _refuse_changed(path: Path, elements: Sequence[_Element], inside: Sequence[Sequence[str]]) -> None:
+def _refuse_changed(path: str, elements: Sequence[_Element], inside: Sequence[Sequence[str]]) -> None:
     """Raise ParquetError if DuckDB would change values without an error: long decimals, or names inside of columns."""
     for element in elements:
         if element.digits is not None and element.digits > _MOST_DIGITS:

@@ -40,14 +40,13 @@ def ours(paths: Sequence[str], clock: MakeClock, where: str = WHERE) -> dict[str
 def ready(where: str) -> tuple[Any, Any]:
     """Import what a run needs; return its recipe and options."""
     import duckdb
-    import pyarrow.parquet
     import xxhash
 
     from wdsflow.filtering.deciding.program import program_of
     from wdsflow.filtering.recipe.recipe import Recipe
     from wdsflow.filtering.run_options import RunOptions
 
-    del duckdb, pyarrow, xxhash
+    del duckdb, xxhash
     recipe = Recipe(where=where)
     program_of(recipe).identities()
     return recipe, RunOptions(jobs=0)

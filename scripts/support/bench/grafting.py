@@ -24,12 +24,11 @@ def ours(paths: Sequence[str], clock: MakeClock) -> dict[str, Any]:
 
 def _import() -> None:
     import duckdb
-    import pyarrow.parquet
     import xxhash
 
     import wdsflow.reshaping.graft.run_graft
 
-    del duckdb, pyarrow, xxhash, wdsflow
+    del duckdb, xxhash, wdsflow
 
 
 def _table(paths: Sequence[str], folder: str) -> str:

@@ -269,7 +269,7 @@ def capped(device: str, model: str, shards: list[str], memory: str | None, folde
 
 
 def model_of(setting: Setting, base: str) -> str:
-    needs("open_clip", "PIL", "simplejpeg", "pyarrow")
+    needs("open_clip", "PIL", "simplejpeg")
     whole = setting.cuda and not setting.quick
     layers = None if whole else {"layers": 1}
     folder = Path(setting.folder, base if whole else f"one-layer-{base}")

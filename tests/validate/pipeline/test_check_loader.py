@@ -163,13 +163,24 @@ def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_p
 
 
 def test_who_interrupts_runs_that_hang_does_not_wait_for_them(tmp_path: Path) -> None:
-    script = tmp_path / "hangs.py"
-    script.write_text("import time\n\ndef make(urls):\n    time.sleep(600)\n")
-    began = time.monotonic()
-    threading.Timer(1.0, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    script, begun = tmp_path / "hangs.py", tmp_path / "begun"
+    script.write_text(
+        f"import pathlib, time\n\ndef make(urls):\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(600)\n"
+    )
+    main, interrupted = threading.main_thread().ident, []
+
+    def interrupt_when_it_hangs() -> None:
+        while not begun.exists():
+            time.sleep(0.02)
+        interrupted.append(time.monotonic())
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt_when_it_hangs)
+    thread.start()
     with LoaderRuns(f"{script}:make") as runs, pytest.raises(KeyboardInterrupt):
         runs.run_all([LoaderRequest(())] * 2)
-    assert time.monotonic() - began < 20
+    thread.join()
+    assert time.monotonic() - interrupted[0] < 20
 
 
 def test_a_process_that_the_users_code_ends_well_is_no_hang(tmp_path: Path) -> None:

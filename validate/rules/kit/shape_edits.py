@@ -23,7 +23,7 @@ from wdsflow.scan.evidence import (
     ShapeCount,
     ShardEvidence,
 )
-from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name
+from wdsflow.scan.naming import CAPTIONS, IMAGES, caption_name, is_side_image
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .base import is_option
@@ -46,7 +46,7 @@ def other_names(shards: Sequence[ShardEvidence]) -> dict[str, str]:
                 continue
             if last in CAPTIONS and last not in _LABELS:
                 found[name] = "txt"
-            elif last in IMAGES and last not in _UNOPENED:
+            elif last in IMAGES and last not in _UNOPENED and not is_side_image(name):
                 found[name] = last if last in ("png", "jpeg", "webp") else "jpg"
     return found
 
@@ -187,7 +187,12 @@ def _runs(shard: ShardEvidence, edit: Edit, caption: str) -> Runs:
 def caption_edits(shards: Sequence[ShardEvidence]) -> ShapeEdits | None:
     """Return the edits that write captions from json; None if no name with captions fits into an option."""
     named = caption_name(shards)
-    if named is None or ";" in named[0] or named[0] != named[0].strip():
+    if named is None or not fits_option(named[0]):
         return None
     json = any("json" in shard.fields for shard in shards)
     return ShapeEdits(named[0], () if json else (("jsn", "json"),))
+
+
+def fits_option(name: str) -> bool:
+    """Return whether a name in json can be written in an option."""
+    return ";" not in name and name == name.strip()

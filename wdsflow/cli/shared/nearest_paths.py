@@ -12,7 +12,9 @@ from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_path
 from wdsflow.shards.urls import NoShards, deeper, expand, with_dots
 
-_STANDS_FOR_MANY = re.compile(r"[*?\[{]")
+# The least similarity of a name that is suggested.
+_SIMILAR = 0.6
+_WILDCARD = re.compile(r"[*?\[{]")
 
 
 def nearest_shards(pattern: str) -> str:
@@ -21,59 +23,94 @@ def nearest_shards(pattern: str) -> str:
     A file of the named folder, the folder itself, a folder deeper in it, or a folder next to it; a range with two dots;
     the entries of a list.
     """
-    if (meant := with_dots(pattern)) != pattern:
-        return meant if local_path(meant) is None or _holds_shards(meant) else ""
+    corrected_range = with_dots(pattern)
+    if corrected_range != pattern:
+        is_remote = local_path(corrected_range) is None
+        return corrected_range if is_remote or _holds_shards(corrected_range) else ""
     path = None if pattern.startswith(PIPE) else local_path(pattern)
     if path is None or path.startswith("@"):
         return ""
     if os.path.isfile(path):
+        # It may be a list of shards.
         return f"@{pattern}" if _holds_shards(f"@{path}") else ""
     if _holds_shards(pattern):
         # They exist; the problem is another one.
         return ""
+    return _nearest_in_folder(path)
+
+
+def _nearest_in_folder(path: str) -> str:
+    """Return the shards nearest to a path in the deepest of its folders that exists; "" if none is similar."""
     parts = Path(path).parts
-    known = 0
-    while known < len(parts) and os.path.isdir(Path(*parts[: known + 1])):
-        known += 1
-    top = str(Path(*parts[:known])) if known else "."
-    missing, rest = (parts[known], parts[known + 1 :]) if known < len(parts) else ("", ())
+    depth = _existing_depth(parts)
+    folder = str(Path(*parts[:depth])) if depth else "."
+    missing_name = "".join(parts[depth : depth + 1])
+    deeper_parts = parts[depth + 1 :]
     try:
-        names = sorted(os.listdir(top))
+        names = sorted(os.listdir(folder))
     except OSError:
         return ""
-    found = [os.path.join(top, name) if known else name for name in names if not name.startswith(".")]
-    shards = [each for each in found if os.path.isfile(each) and each.lower().endswith(".tar")]
-    folders = [each for each in found if os.path.isdir(each) and _holds_shards(each)]
-    wanted = os.path.join(top, missing) if known else missing
-    if not rest and _STANDS_FOR_MANY.search(missing):
-        stems = (os.path.splitext(wanted)[0], wanted)
-        others = [f"{stem}{ending}" for ending in SUFFIXES for stem in stems]
-        return next((each for each in (*others, top) if _holds_shards(each)), "")
-    if not rest and (near := _closest(wanted, shards)):
-        return near[0]
-    close = _closest(wanted, folders)
-    if not rest and not close and shards and _holds_shards(top):
-        return top
-    if not missing and (pattern := deeper(path)):
-        return pattern
-    for folder in close:
-        return next((each for each in (os.path.join(folder, *rest), folder) if _holds_shards(each)), "")
+    # Suggestions are relative if the path is.
+    prefix = folder if depth else ""
+    candidates = [os.path.join(prefix, name) for name in names if not name.startswith(".")]
+    missing = os.path.join(prefix, missing_name)
+    if not deeper_parts and _WILDCARD.search(missing_name):
+        return _pattern_with_shards(missing) or (folder if _holds_shards(folder) else "")
+    shards = [candidate for candidate in candidates if candidate.lower().endswith(".tar") and os.path.isfile(candidate)]
+    nearest_shard = _most_similar(missing, shards)
+    if not deeper_parts and nearest_shard is not None:
+        return nearest_shard
+    folders = [candidate for candidate in candidates if os.path.isdir(candidate) and _holds_shards(candidate)]
+    nearest_folder = _most_similar(missing, folders)
+    if not deeper_parts and nearest_folder is None and shards and _holds_shards(folder):
+        return folder
+    pattern_below = "" if missing_name else deeper(path)
+    if pattern_below:
+        return pattern_below
+    if nearest_folder is None:
+        return ""
+    for suggestion in (os.path.join(nearest_folder, *deeper_parts), nearest_folder):
+        if _holds_shards(suggestion):
+            return suggestion
+    return ""
+
+
+def _existing_depth(parts: Sequence[str]) -> int:
+    """Return how many of the first parts of a path are a folder that exists."""
+    depth = 0
+    while depth < len(parts) and os.path.isdir(Path(*parts[: depth + 1])):
+        depth += 1
+    return depth
+
+
+def _pattern_with_shards(pattern: str) -> str:
+    """Return a pattern with the ending of a shard that has matches; "" if there is none."""
+    stem = os.path.splitext(pattern)[0]
+    for suffix in SUFFIXES:
+        for candidate in (f"{stem}{suffix}", f"{pattern}{suffix}"):
+            if _holds_shards(candidate):
+                return candidate
     return ""
 
 
 def nearest_ledger(path: Path) -> Path | None:
-    """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none."""
+    """Return the folder with ledgers, next to a path or here, whose name is nearest to it; None if there is none.
+
+    If there is only one, its name need not be similar.
+    """
     from wdsflow.filtering.run_folder import Layout
 
-    found: dict[str, Path] = {}
-    for folder in (Path(), path.parent):
+    folders: dict[str, Path] = {}
+    for parent in (Path(), path.parent):
         # A folder that does not exist, or cannot be read.
         with suppress(OSError):
-            for each in sorted(folder.iterdir()):
-                if Layout(each).has_ledgers:
-                    found[each.name] = each
-    near = _closest(path.name, [*found]) or [*found][: len(found) == 1]
-    return found[near[0]] if near else None
+            for folder in sorted(parent.iterdir()):
+                if Layout(folder).has_ledgers:
+                    folders[folder.name] = folder
+    name = _most_similar(path.name, list(folders))
+    if name is None and len(folders) == 1:
+        (name,) = folders
+    return None if name is None else folders[name]
 
 
 def existing(urls: Iterable[str]) -> list[Shard]:
@@ -81,12 +118,17 @@ def existing(urls: Iterable[str]) -> list[Shard]:
     return [url for url in expand(urls, allow_pipe=True).urls if url.path is None or os.path.exists(url.path)]
 
 
-def _closest(name: str, known: Sequence[str]) -> list[str]:
-    """Return the known path whose last part is nearest to that of a path, if any is similar."""
-    last = os.path.basename(name).lower()
-    alike = [(difflib.SequenceMatcher(None, last, os.path.basename(each).lower()).ratio(), each) for each in known]
-    best = max((ratio for ratio, _ in alike), default=0.0)
-    return [each for ratio, each in alike if ratio == best >= 0.6][:1]
+def _most_similar(path: str, candidates: Sequence[str]) -> str | None:
+    """Return the candidate whose last part is nearest to that of a path; None if none is similar."""
+    name = os.path.basename(path).lower()
+    best: str | None = None
+    best_ratio = 0.0
+    for candidate in candidates:
+        ratio = difflib.SequenceMatcher(None, name, os.path.basename(candidate).lower()).ratio()
+        if ratio >= _SIMILAR and ratio > best_ratio:
+            best = candidate
+            best_ratio = ratio
+    return best
 
 
 def _holds_shards(path: str) -> bool:

@@ -13,8 +13,10 @@ from wdsflow.shards.source.decompress import UNPACK
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 
+from .advice_on_outputs import without_unreadable
+from .advice_on_scores import measure_again
 from .nearest_paths import nearest_shards
-from .refusals import measure_again, readable, refuse
+from .refuse import refuse
 from .terminal import as_folder, new_shards_lines
 from .typed import Typed, another, free
 
@@ -143,7 +145,7 @@ def _after_failures(report: "RunReport", out: Path, typed: Typed) -> Iterator[st
         return
     # Nothing was decided, or the outputs are not numbered yet.
     if not any(out.glob("*.tar")):
-        command = readable(typed, {failure.url for failure in report.failures}, out)
+        command = without_unreadable(typed, {failure.url for failure in report.failures}, out)
         if command and not typed.given.get("count"):
             yield f"without: {command}"
     elif report.total("kept"):

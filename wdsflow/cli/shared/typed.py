@@ -14,34 +14,67 @@ from wdsflow.text.shell import quote, quote_path
 
 # Characters of a suggested name.
 _LONGEST = 50
+# Output folders that need not be named.
+_USUAL_OUT = {"index": "index"}
 
 
 class Typed:
-    """A typed command; ``again`` spells it as a command to paste."""
+    """A typed command; ``again`` spells it as a command to paste.
+
+    Attributes:
+        name: the command, such as "filter".
+        after_dashes: the arguments after ``--``; None without ``--``.
+        given: the options and arguments that were typed, by their names in Python.
+    """
 
     def __init__(self, context: click.Context) -> None:
         self._parameters = context.command.params
         self.name = str(context.info_name)
-        # Arguments after --.
         self.after_dashes: list[str] | None = context.obj
-        self.given: dict[str, Any] = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in context.params.items()
-            if value is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        }
+        self.given: dict[str, Any] = {}
+        for name, value in context.params.items():
+            is_typed = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+            if is_typed and value is not None:
+                self.given[name] = list(value) if isinstance(value, tuple) else value
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether the same command resumes an interrupted run."""
+        return "--restart" in self.options()
+
+    @property
+    def is_filter(self) -> bool:
+        """Whether the command computes scores, or decides by them."""
+        return self.name in ("filter", "measure")
+
+    @property
+    def out(self) -> Any:
+        """The output folder, or its url; "" if the command has none."""
+        return self.given.get("out") or _USUAL_OUT.get(self.name, "")
 
     def again(self, **changed: Any) -> str:
         """Return the command with some parameters changed, by their names in Python; None omits one."""
         values = {**self.given, **changed}
         words = ["wdsflow", self.name]
         for parameter in self._parameters:
-            if (value := values.get(parameter.name)) is not None:
+            value = values.get(parameter.name)
+            if value is not None:
                 words += _words(parameter, value)
-        return " ".join([*words, *(["--", *map(quote, self.after_dashes)] if self.after_dashes is not None else [])])
+        if self.after_dashes is not None:
+            words += ["--", *map(quote, self.after_dashes)]
+        return " ".join(words)
+
+    def elsewhere(self) -> str:
+        """Return the command with another folder for its output."""
+        return self.again(out=another(self.out or "out"), restart=None)
 
     def options(self) -> set[str]:
         """Return the options of the command as flags, such as "--restart"."""
-        return {word for each in self._parameters if each.param_type_name == "option" for word in each.opts}
+        flags: set[str] = set()
+        for parameter in self._parameters:
+            if parameter.param_type_name == "option":
+                flags.update(parameter.opts)
+        return flags
 
     def look(self, command: str, *urls: str, **options: object) -> str:
         """Return another command for the same shards, as ``spell``; it may run ``pipe:`` urls if this command may."""
@@ -57,18 +90,23 @@ class Typed:
         words = ["wdsflow", command, *map(quote_path, compact(urls))]
         for name, value in options.items():
             if value is not None:
-                words += ["-o" if name == "out" else f"--{name.replace('_', '-')}", quote_path(str(value))]
+                flag = "-o" if name == "out" else f"--{name.replace('_', '-')}"
+                words += [flag, quote_path(str(value))]
         return " ".join(words)
 
 
-def _words(parameter: click.Parameter, value: object) -> list[str]:
-    values = [str(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
+def _words(parameter: click.Parameter, value: Any) -> list[str]:
+    """Return a parameter as it is typed."""
+    values = [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
     if parameter.param_type_name == "argument":
-        return [quote_path(each) for each in compact(values)]
-    option = min(parameter.opts, key=len)
+        return [quote_path(url) for url in compact(values)]
+    flag = min(parameter.opts, key=len)
     if getattr(parameter, "is_flag", False):
-        return [option] if value else parameter.secondary_opts[:1]
-    return [word for each in values for word in (option, quote_path(each))]
+        return [flag] if value else parameter.secondary_opts[:1]
+    words: list[str] = []
+    for text in values:
+        words += [flag, quote_path(text)]
+    return words
 
 
 def another(out: str) -> Path | str:
@@ -82,19 +120,24 @@ def free(path: Path) -> Path:
     >>> free(Path("/proc/none/kept")).name
     'kept'
     """
-    # "." and "/".
-    path = path if path.name else Path("out")
+    if not path.name:
+        # "." and "/".
+        path = Path("out")
     name = path.name[:_LONGEST]
-    places = [path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name]
-    found = path = next((place for place in places if _can_be_made(place)), path)
+    for candidate in (path.with_name(name), Path(name), Path(tempfile.gettempdir()) / name):
+        if _can_be_made(candidate):
+            path = candidate
+            break
+    numbered = path
     number = 2
-    while os.path.lexists(found):
-        found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
-    return found
+    while os.path.lexists(numbered):
+        numbered = path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+    return numbered
 
 
 def _can_be_made(path: Path) -> bool:
-    parent = next(each for each in path.absolute().parents if os.path.lexists(each))
+    parent = next(folder for folder in path.absolute().parents if os.path.lexists(folder))
     try:
         # os.access is wrong for root and for /proc.
         discard(*create(parent / path.name))

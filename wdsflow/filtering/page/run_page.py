@@ -25,21 +25,11 @@ from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
-from .studio import (
-    Choice,
-    Floats,
-    Limit,
-    PredicateParts,
-    Slider,
-    choice,
-    compares_kept,
-    for_script,
-    results_of,
-    slider,
-    take_apart,
-    twins_of,
-    values_of,
-)
+from .choices import Choice, choice
+from .edges import Floats
+from .predicate_parts import Limit, PredicateParts, compares_kept, take_apart
+from .row_results import results_of, twins_of, values_of
+from .sliders import Slider, for_script, slider
 
 MOST_ROWS = 200_000
 SEED = 0

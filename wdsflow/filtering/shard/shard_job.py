@@ -1,7 +1,6 @@
 """Processes one shard: its output, its ledger and its quarantined samples."""
 
 import platform
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -12,8 +11,7 @@ from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.filtering.deciding.compared_values import add_compared
-from wdsflow.filtering.deciding.model_windows import Modelled
-from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard, always_failing, count
+from wdsflow.filtering.deciding.outcomes import always_failing, count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import (
@@ -31,7 +29,6 @@ from wdsflow.filtering.predicates.values import Unknown
 from wdsflow.filtering.recipe.recipe import differences
 from wdsflow.filtering.run_folder import Layout, ShardFailure, ShardRecord
 from wdsflow.filtering.samples import Gone, ShardView, Views
-from wdsflow.models.processes import models_at
 from wdsflow.shards.atomic import UNREADABLE
 from wdsflow.shards.samples.tar_samples import Samples, TarSample
 from wdsflow.shards.shard_identity import input_identity
@@ -40,7 +37,7 @@ from wdsflow.shards.source.opening import seekable
 from wdsflow.stages.scores.sample_view import ViewOptions
 
 from .resized_images import ResizedImages
-from .sample_window import SampleWindow, window_size_of
+from .score_samples import SampleScorer
 from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; measure it again with --restart"
@@ -115,7 +112,6 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
 class _Job:
     def __init__(self, task: ShardTask, mark: Mark) -> None:
         self.task, self.mark, self.program = task, mark, program_of(task.recipe)
-        self.window_size = window_size_of(task.recipe)
         expected, found = task.about.get("identities"), self.program.score_identities
         if expected is not None and expected != found:
             what = "; ".join(differences(expected, found))
@@ -227,19 +223,12 @@ class _Job:
             return
         there = set(read_about(ledger)["identities"])
         self.calls = tuple(call for call in program.scores if call not in program.ranks and str(call) not in there)
-        guard = BrokenScoreGuard(self.calls)
-        window = SampleWindow(self.program, self.window_size)
         settled = Settled(self.mark, source.length)
         settled.add([row for row in table.rows if row.number not in waiting])
-        with self._modelled(table, guard, embeddings, settled) as modelled:
+        with self._scorer(table, embeddings, settled) as scorer:
             for row, view in self._views_of(source, waiting):
-                window.add([Seen(row, view)], 0.0)
-                if window.full:
-                    self._decide_window(table, window, guard, modelled, settled)
-            self._decide_window(table, window, guard, modelled, settled)
-            if modelled is not None:
-                modelled.turn()
-                modelled.turn()
+                scorer.add([Seen(row, view)])
+            scorer.finish()
 
     def _views_of(self, source: Source, waiting: dict[int, Row]) -> Iterator[tuple[Row, ShardView]]:
         """Yield samples by their numbers, each with its view, in the order of the shard.
@@ -277,11 +266,11 @@ class _Job:
         contents = program.reads_contents(known.calls if known is not None else ())
         samples = Samples(source, contents=contents)
         views = Views(samples, options, task.url, task.recipe.stages)
-        guard = BrokenScoreGuard(self.calls)
         settled = Settled(self.mark, source.length)
         table = SampleTable() if known is None else known.table()
-        with self._modelled(table, guard, embeddings, settled) as modelled:
-            self._read(samples, views, table, embeddings, guard, modelled, settled)
+        with self._scorer(table, embeddings, settled) as scorer:
+            self._read(samples, views, table, embeddings, scorer, settled)
+            scorer.finish()
         if known is not None:
             known.check(table)
         _find_scattered(table.rows)
@@ -292,13 +281,17 @@ class _Job:
             add_compared(program, table, task.layout, task.name)
         return table
 
-    def _modelled(
-        self, table: SampleTable, guard: BrokenScoreGuard, embeddings: ShardEmbeddings, settled: Settled
-    ) -> AbstractContextManager[Modelled | None]:
-        task, program = self.task, self.program
-        if program.model_calls.isdisjoint(self.calls):
-            return nullcontext()
-        return Modelled(program, table, models_at(task.models), self.mark, guard, embeddings, settled)
+    def _scorer(self, table: SampleTable, embeddings: ShardEmbeddings, settled: Settled) -> SampleScorer:
+        return SampleScorer(
+            self.program,
+            table,
+            self.calls,
+            mark=self.mark,
+            settled=settled,
+            models=self.task.models,
+            embeddings=embeddings,
+            resized=self.resized,
+        )
 
     def _read(
         self,
@@ -306,27 +299,17 @@ class _Job:
         views: Views,
         table: SampleTable,
         embeddings: ShardEmbeddings,
-        guard: BrokenScoreGuard,
-        modelled: Modelled | None,
+        scorer: SampleScorer,
         settled: Settled,
     ) -> None:
-        window = SampleWindow(self.program, self.window_size)
+        """Read all samples of the shard, and pass those that can be scored to the scorer."""
         for group in samples.groups():
-            for part in window.parts(group):
+            for part in scorer.parts(group):
                 rows = self._rows_of(part, views, embeddings)
                 table.rows += rows
                 seen = self._viewed(part, rows, views)
                 settled.add([row for row in rows if row.trouble])
-                began = time.monotonic()
-                self.program.start(table, seen, self.mark)
-                window.add(seen, time.monotonic() - began)
-                if window.full:
-                    self._decide_window(table, window, guard, modelled, settled)
-        self._decide_window(table, window, guard, modelled, settled)
-        self.mark.set(-1)
-        if modelled is not None:
-            modelled.turn()
-            modelled.turn()
+                scorer.add(seen)
 
     def _rows_of(self, samples: Sequence[TarSample], views: Views, embeddings: ShardEmbeddings) -> list[Row]:
         """Return the rows of some samples. Raises SourceChangedError if a ledger has other ones."""
@@ -357,40 +340,6 @@ class _Job:
             except Gone as gone:
                 row.trouble, row.about = gone.trouble, gone.detail
         return seen
-
-    def _decide_window(
-        self,
-        table: SampleTable,
-        window: SampleWindow,
-        guard: BrokenScoreGuard,
-        modelled: Modelled | None,
-        settled: Settled,
-    ) -> None:
-        """Compute the scores that decide the samples of a window, and what else is wanted of them."""
-        program, began, before = self.program, time.monotonic(), window.seconds
-        seen = window.take()
-        program.advance(table, seen, self.mark)
-        if program.asks_more or self.resized is not None:
-            self._do_more(table, seen)
-        for row, _ in seen:
-            if not guard.open:
-                break
-            guard.check(table, row)
-        self.window_size.took(len(seen), before + time.monotonic() - began)
-        if modelled is not None:
-            modelled.add(seen)
-        else:
-            settled.add([row for row, _ in seen])
-
-    def _do_more(self, table: SampleTable, seen: "Sequence[Seen]") -> None:
-        """Compute what is wanted besides the predicate, and make images of kept samples smaller."""
-        for row, view in seen:
-            self.mark.set(row.number)
-            self.program.add_asked(table, row, view)
-            if self.resized is not None and row.judgement is not None and row.judgement.keep:
-                # What scores have decoded is used.
-                self.resized.add(row, view)
-        self.mark.set(-1)
 
     def _write(self, source: Source, samples: SampleTable, embeddings: ShardEmbeddings) -> None:
         task, scored = self.task, self.task.scored

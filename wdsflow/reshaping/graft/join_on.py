@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 HASHES = ("sha256", "xxh3")
+# DuckDB's types of integers in Parquet files.
+INTEGERS = frozenset("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT".split())
 _FIELD = re.compile(r"[^/\s.][^/\s]*")
 
 
@@ -114,13 +116,11 @@ def join_text(value: object, kind: str) -> str | None:
     return text.lower() if kind in HASHES else text
 
 
-def join_query(cell: str, type_of_it: object, kind: str) -> str:
-    """Return the SQL for ``join_text`` of an Arrow type in DuckDB; "" if it is neither text nor an integer."""
-    import pyarrow as pa
-
-    if pa.types.is_string(type_of_it):
+def join_query(cell: str, kind_of_cell: str, kind: str) -> str:
+    """Return the SQL for ``join_text`` of a type of DuckDB; "" if it is neither text nor an integer."""
+    if kind_of_cell == "VARCHAR":
         return f"nullif({f'lower({cell})' if kind in HASHES else cell}, '')"
-    if not pa.types.is_integer(type_of_it):
+    if kind_of_cell not in INTEGERS:
         return ""
-    whole = cell if pa.types.is_unsigned_integer(type_of_it) else f"{cell}::BIGINT"
+    whole = cell if kind_of_cell.startswith("U") else f"{cell}::BIGINT"
     return f"lpad(lower(to_hex({whole})), 16, '0')" if kind == "xxh3" else f"{cell}::VARCHAR"

@@ -119,18 +119,18 @@ class SampleJoin:
         """Add the rows of a table. Raises TableError."""
         for path in table.files:
             query = table.query(path, self._on, self._columns, self._checked)
-            if not query or not self._read_quickly(query, path):
+            if not query or not self._read_quickly(query):
                 for values, rows in table.batches(path, self._on, [*self._columns, *self._checked]):
                     self._add(values, rows)
             query = "SELECT count(*) FILTER (rest = 0), count(value) FROM rows"
             self.rows, self.valued = self._tables.one(query)
 
-    def _read_quickly(self, query: str, path: Path) -> bool:
+    def _read_quickly(self, query: str) -> bool:
         """Read a file with DuckDB; return whether it could. Otherwise nothing was added."""
         import duckdb
 
         try:
-            self._tables.run(f"INSERT INTO rows {query}", self.rows, str(path))
+            self._tables.run(f"INSERT INTO rows {query}", self.rows)
         except duckdb.Error:
             return False
         except TablesError as error:

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +14,13 @@ from wdsflow.shards.shard_identity import input_identity
 from wdsflow.shards.shard_names import expand_braces, natural, output_names
 from wdsflow.shards.source.base import SourceError, place_of
 from wdsflow.table_files.errors import NoColumn, NoTable, TableError
+from wdsflow.table_files.parquet_file import ParquetFile
 from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
-from wdsflow.tables import name
 
-from .join_on import JoinOn, join_query, join_text
+from .join_on import INTEGERS, JoinOn, join_query, join_text
 from .table_values import BYTES, JSON, TEXT
 
 if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take longer to load than all others together
-    from pyarrow import DataType
-    from pyarrow.parquet import ParquetFile
-
     from wdsflow.filtering.run_folder import ShardRecord
 
 _ROWS, _BYTES = 16_384, 8 << 20  # of a batch
@@ -57,7 +53,7 @@ class TableFiles:
         """Return the names of the columns; of JSON lines those of the first 1,000. Raises TableError."""
         path = self.files[0]
         if self.kind in {"parquet", "ledger"}:
-            return list(_parquet(path).schema_arrow.names)
+            return _parquet(path).names
         if self.kind == "jsonl":
             return list(dict.fromkeys(name for row, _ in islice(json_objects(path), _FIRST) for name in row))
         return next((row for row, _ in csv_cells(path, self.kind)), [])
@@ -69,35 +65,28 @@ class TableFiles:
     def query(self, path: Path, on: JoinOn, columns: Columns, checked: Columns) -> str:
         """Return the query by which DuckDB reads a file of Parquet; "" if that could give other values.
 
-        Its parameters are a number that is added to that of each row, and the path. Its columns are those of ``SampleJoin``:
-        the number of the row, 0, the value to join on, kind and data of the others, and those of ``checked`` as they are
-        compared. It fails if a value is long.
+        Its parameter is a number that is added to that of each row. Its columns are those of ``SampleJoin``: the number
+        of the row, 0, the value to join on, kind and data of the others, and those of ``checked`` as they are compared.
+        It fails if a value is long.
         """
-        import pyarrow as pa
-
         if self.kind not in {"parquet", "ledger"}:
             return ""
         file = _parquet(path)
-        types = {each.name: _plain(each.type) for each in file.schema_arrow}
-        _require(path, file.schema_arrow.names, [on.column, *columns, *checked])
-        about = (file.metadata.row_group(group) for group in range(file.metadata.num_row_groups))
-        value = join_query(name(on.column), types[on.column], on.kind)
+        _require(path, file.names, [on.column, *columns, *checked])
+        kinds = {name: str(kind) for name, kind in zip(file.names, file.types, strict=True)}
+        value = join_query(file.cell(on.column), kinds[on.column], on.kind)
+        cells = [_cell_query(file.cell(column), kinds[column]) for column in columns]
         if (
             not value
-            or re.search(r"[*?\[\]]", str(path))  # DuckDB treats these as patterns
-            or len({each.lower() for each in types})
-            < len(file.schema_arrow.names)  # and names that differ only in case as one
-            or not all(_cell_query(name(each), types[each]) for each in columns)
-            or not all(pa.types.is_string(types[each]) for each in checked)
-            or any(each.total_byte_size > _LARGE_ROWS * max(each.num_rows, 1) for each in about)
+            or not all(cells)
+            or any(kinds[column] != "VARCHAR" for column in checked)
+            or any(group.size > _LARGE_ROWS * max(group.rows, 1) for group in file.groups())
         ):
             return ""
         if self.kind == "ledger" and on.kind == "key":
             value = f"'{(path.stem + _BETWEEN).replace(chr(39), 2 * chr(39))}' || {value}"
-        cells = (_cell_query(name(each), types[each]) for each in columns)
-        checks = (join_query(name(each), types[each], each) for each in checked)
-        options = "file_row_number = true, hive_partitioning = false"
-        return f"SELECT {', '.join(('? + file_row_number, 0', value, *cells, *checks))} FROM read_parquet(?, {options})"
+        checks = (join_query(file.cell(column), kinds[column], column) for column in checked)
+        return f"SELECT {', '.join(('? + file_row, 0', value, *cells, *checks))} FROM {file.table()}"
 
     def batches(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         """Yield the rows of a file. Raises TableError, with the place, if it is not a table or lacks a column."""
@@ -160,27 +149,13 @@ class TableFiles:
             raise TableError(str(error)) from None
 
     def _of_parquet(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
-        import pyarrow as pa
-
         file = _parquet(path)
-        names = file.schema_arrow.names
-        _require(path, names, [on.column, *columns])
+        _require(path, file.names, [on.column, *columns])
         before = path.stem + _BETWEEN if self.kind == "ledger" and on.kind == "key" else ""
-        wanted = list(dict.fromkeys([on.column, *columns]))
-        try:
-            for group in range(file.metadata.num_row_groups):
-                about = file.metadata.row_group(group)
-                share = _BYTES * max(about.num_rows, 1) // max(about.total_byte_size, 1)
-                for batch in file.iter_batches(min(max(share, 1), _ROWS), row_groups=[group], columns=wanted):
-                    cells = {name: batch.column(batch.schema.get_field_index(name)).to_pylist() for name in wanted}
-                    texts = [join_text(value, on.kind) for value in cells[on.column]]
-                    joins = [text if text is None or not before else before + text for text in texts]
-                    rows = list(zip(*(cells[name] for name in columns), strict=True))
-                    yield joins, rows
-        except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-            if isinstance(error, TableError):
-                raise
-            raise TableError(f"{path} cannot be read: {error}") from None
+        for batch in file.batches([on.column, *columns], file.rows_of(_BYTES, _ROWS)):
+            texts = [join_text(row[0], on.kind) for row in batch]
+            joins = [text if text is None or not before else before + text for text in texts]
+            yield joins, [row[1:] for row in batch]
 
 
 def find_table(given: str | Path) -> TableFiles:
@@ -231,23 +206,13 @@ def _name(url: str) -> str:
     return output_names([url])[0]
 
 
-def _plain(kind: "DataType") -> "DataType":
-    """Return the value type of an Arrow type."""
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.string() if pa.types.is_large_string(kind) else kind
-
-
-def _cell_query(cell: str, type_of_it: "DataType") -> str:
-    """Return the SQL for kind and data of an Arrow type in DuckDB, which fails if a value is long; "" if unknown."""
-    import pyarrow as pa
-
-    if pa.types.is_string(type_of_it):
+def _cell_query(cell: str, kind_of_cell: str) -> str:
+    """Return the SQL for kind and data of a type of DuckDB, which fails if a value is long; "" if unknown."""
+    if kind_of_cell == "VARCHAR":
         kind, data = TEXT, f"encode({cell})"
-    elif pa.types.is_binary(type_of_it):
+    elif kind_of_cell == "BLOB":
         kind, data = BYTES, cell
-    elif pa.types.is_integer(type_of_it) or pa.types.is_boolean(type_of_it):
+    elif kind_of_cell in INTEGERS or kind_of_cell == "BOOLEAN":
         kind, data = JSON, f"encode({cell}::VARCHAR)"
     else:
         return ""
@@ -260,14 +225,11 @@ def _require(path: Path, names: Sequence[str], wanted: Iterable[str], text: str 
             raise NoColumn(str(path), column, names, text)
 
 
-def _parquet(path: Path) -> "ParquetFile":
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _parquet(path: Path) -> ParquetFile:
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{path} is not a Parquet file: {error}") from None
+        return ParquetFile(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _of_csv(path: Path, kind: str, on: JoinOn, columns: Columns) -> Iterator[Batch]:

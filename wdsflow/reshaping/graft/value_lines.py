@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.table_files.parquet_file import ParquetError, ParquetFile
+
 from .table_values import StoredValue
 
 if TYPE_CHECKING:
@@ -70,18 +72,18 @@ def read_rows(path: Path) -> Iterator[Sequence[StoredValue]]:
 
     Its columns: how many lines of the row follow, then the kind and the data of each value. Raises OSError.
     """
-    from pyarrow.parquet import ParquetFile
-
     lines: list[Sequence[object]] = []
-    with ParquetFile(path) as file:
-        for batch in file.iter_batches(LINES_AT_ONCE, use_threads=False):
-            columns = [column.to_pylist() for column in batch.columns]
-            for line in zip(*columns, strict=True):
+    try:
+        file = ParquetFile(path)
+        for batch in file.batches(file.names, LINES_AT_ONCE):
+            for line in batch:
                 lines.append(line)
                 lines_after = line[0]
                 if not lines_after:
                     yield _row_of(lines)
                     lines = []
+    except ParquetError as error:
+        raise OSError(errno.EIO, str(error), str(path)) from None
     if lines:
         raise OSError(errno.EIO, "the file ends within a row", str(path))
 

@@ -10,6 +10,8 @@ from gzip import GzipFile
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from wdsflow.text.install import install_packages
+
 from .other import has_library, kind_of
 
 # Source: datasets 5.2, packaged_modules/webdataset/webdataset.py.
@@ -102,8 +104,13 @@ def infer(url: str, rows: Sequence[Mapping[str, object]], *, tables: bool = Fals
         tables: whether a reader writes the values to a table.
 
     Raises:
-        UnknownColumns: they are too many or nested too deep to be kept.
+        UnknownColumns: they are too many or nested too deep to be kept, or pyarrow is not installed.
     """
+    if not any(rows):
+        return InferredColumns(url)
+    # It comes with the reader; nothing else has its rules.
+    if not has_library("pyarrow"):
+        raise UnknownColumns(f"pyarrow is not installed; to install it: {install_packages('pyarrow')}")
     import pyarrow as pa
 
     kinds: dict[str, Kind] = {}

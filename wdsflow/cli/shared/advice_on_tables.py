@@ -1,0 +1,138 @@
+"""Advice for graft and pack: tables, their columns, and the join with samples."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from wdsflow.records.working_folder import remote_url
+from wdsflow.text.shell import escape
+
+from .typed import Typed, free
+
+if TYPE_CHECKING:
+    from wdsflow.packing.folder_names import PatternName
+    from wdsflow.packing.folder_rows import HoldsTables
+    from wdsflow.packing.layouts import WhichColumn
+    from wdsflow.reshaping.graft.graft_errors import ContradictedJoin, NoMatch
+    from wdsflow.reshaping.graft.join_on import WrongJoin
+    from wdsflow.table_files.errors import NoColumn, NoTable
+
+# The values of --ambiguous, and what they do.
+_RESOLUTIONS = {
+    "first": "the first sample gets the first row",
+    "each": "each of the samples gets the first row",
+    "drop": "none of them gets any",
+}
+# The options of pack that name a column.
+_PACK_COLUMNS = ("image", "caption", "key")
+# Columns that are suggested.
+_SUGGESTED = 3
+
+
+def report_no_match(error: "NoMatch", typed: Typed) -> NoReturn:
+    """Report that no row belongs to a sample; exit with status 1, as the command is right."""
+    print(f"wdsflow: nothing was written: {escape(str(error), 500)}", file=sys.stderr)
+    for line in error.advice:
+        print(f"  {escape(line, 500)}", file=sys.stderr)
+    print(f"  see what samples have: {typed.look('inspect', *typed.given['urls'], keys=5)}", file=sys.stderr)
+    sys.exit(1)
+
+
+def advise_on_ambiguous_join(_: Exception, typed: Typed) -> Iterator[str]:
+    """Yield the command with each value of --ambiguous."""
+    for value, outcome in _RESOLUTIONS.items():
+        yield f"{outcome}: {typed.again(ambiguous=value)}"
+
+
+def advise_on_contradiction(error: "ContradictedJoin", typed: Typed) -> Iterator[str]:
+    """Yield the evidence that rows belong to other samples, and a join by the column that proves it."""
+    yield from error.evidence
+    on = "xxh3" if error.column == "image_xxh3" else f"json:{error.column}"
+    yield f"join on the {error.column}: {typed.again(on=on)}"
+
+
+def advise_on_join(error: "WrongJoin", typed: Typed) -> Iterator[str]:
+    """Yield a join by a value in the json."""
+    if error.text:
+        yield f"for a value in the json: {typed.again(on=f'json:{error.text}')}"
+
+
+def advise_on_column(error: "NoColumn", typed: Typed) -> Iterator[str]:
+    """Yield the command with existing columns of similar names."""
+    yield from error.advice
+    if typed.name == "pack":
+        yield from _pack_columns(error, typed)
+    else:
+        yield from _graft_columns(error, typed)
+
+
+def _pack_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
+    near = error.near(error.column)
+    if not near or near == error.column:
+        return
+    options = [name for name in _PACK_COLUMNS if typed.given.get(name) == error.column]
+    if options:
+        yield f"such as: {typed.again(**dict.fromkeys(options, near))}"
+
+
+def _graft_columns(error: "NoColumn", typed: Typed) -> Iterator[str]:
+    """Yield the command with existing columns, if each column that is named has one."""
+    from wdsflow.reshaping.graft.join_on import parse_on, parse_set
+
+    on, fields = typed.given["on"], typed.given["fields"]
+    join_column = parse_on(on).column
+    near_join_column = error.near(join_column)
+    if not near_join_column and len(error.names) > 1:
+        near_join_column = next(filter(str.isprintable, error.names), "")
+    replacements = {join_column: near_join_column}
+    for value in parse_set(fields):
+        replacements[value.column] = error.near(value.column)
+    replacements |= {name: name for name in replacements if name in error.names}
+    if error.column in error.names or not all(replacements.values()) or error.is_parted_otherwise:
+        return
+    if replacements[join_column] != join_column:
+        on = f"{on.partition('=')[0]}={replacements[join_column]}"
+    new_fields = []
+    for text in fields:
+        field, _, column = text.partition("=")
+        new_fields.append(f"{field}={replacements[column]}")
+    yield f"such as: {typed.again(on=on, fields=new_fields)}"
+
+
+def advise_on_table(error: "NoTable", typed: Typed) -> Iterator[str]:
+    """Yield the command with a table of a similar name."""
+    if error.near and "tables" in typed.given:
+        tables = [error.near if table == error.named else table for table in typed.given["tables"]]
+        yield f"such as: {typed.again(tables=tables)}"
+    elif error.near:
+        yield f"such as: {typed.again(table=error.near)}"
+
+
+def advise_on_candidates(error: "WhichColumn", typed: Typed) -> Iterator[str]:
+    """Yield the command with each of the columns that could be meant."""
+    for column in error.columns[:_SUGGESTED]:
+        yield f"such as: {typed.again(**{error.option: column})}"
+    if error.option == "caption":
+        yield f"for none: {typed.again(caption='')}"
+
+
+def advise_on_tables_of_folder(error: "HoldsTables", typed: Typed) -> Iterator[str]:
+    """Yield the command with the tables in place of their folder."""
+    if error.tables:
+        given = typed.given["tables"]
+        if error.named not in given:
+            # A pattern that matched the folder is not repeated: the command would be refused again.
+            given = [error.named]
+        tables: list[str] = []
+        for table in given:
+            tables += error.tables if table == error.named else [table]
+        yield f"to pack {'it' if len(error.tables) == 1 else 'them'}: {typed.again(tables=tables)}"
+    yield from error.advice
+    yield "to pack the files by their names, without a table: move tables out of there"
+
+
+def advise_on_pattern_name(error: "PatternName", typed: Typed) -> Iterator[str]:
+    """Yield the command with an output folder whose name is no pattern."""
+    out = error.instead if remote_url(error.instead) else free(Path(error.instead))
+    yield f"such as: {typed.again(out=out)}"

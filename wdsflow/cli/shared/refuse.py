@@ -1,0 +1,39 @@
+"""The message of a command that cannot run: the problem, and commands that fix it."""
+
+import os
+import sys
+from typing import NoReturn
+
+from wdsflow.text.shell import escape, quote_path
+
+from .terminal import WRONG_USE
+
+# Characters of a line of a message, and of a hint, whose commands must not be cut.
+_LINE = 2_000
+_HINT = 100_000
+
+
+def refuse(message: str, *hints: str) -> NoReturn:
+    """Report the problem, then fixes, one line each; exit with status 2. Empty hints are left out."""
+    lines = [escape(line, _LINE) for line in message.split("\n")]
+    print("wdsflow: " + "\n".join(lines), file=sys.stderr)
+    for hint in hints:
+        if hint:
+            print(f"  {escape(hint, _HINT)}", file=sys.stderr)
+    sys.exit(WRONG_USE)
+
+
+def refuse_unreadable(error: PermissionError) -> NoReturn:
+    """Report a file that this user may not open; exit with status 2."""
+    refuse(
+        f"cannot open {error.filename}: {error.strerror}",
+        f"to see who may: {_permissions_command(str(error.filename))}",
+    )
+
+
+def _permissions_command(path: str) -> str:
+    """Return a command that shows the permissions of a path, or of the first folder above it that cannot be opened."""
+    visible = path
+    while visible and not os.path.lexists(visible):
+        visible = os.path.dirname(visible)
+    return f"ls -ld {quote_path(visible or '.')}"
