@@ -12,7 +12,7 @@ import wdsflow
 from wdsflow.text.secrets import redact_known
 from wdsflow.text.shell import escape
 
-from .pipeline_steps import named, positional
+from .pipeline_stages import named, positional
 
 _MOST_LETTERS = 200
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.validate.pipeline.copies_run import COPIES, single_valued
+from wdsflow.validate.pipeline.input_content import InputSample
 from wdsflow.validate.pipeline.marks import mark_of
-from wdsflow.validate.pipeline.output_content import InputSample, OutputContent
+from wdsflow.validate.pipeline.output_content import OutputContent
 from wdsflow.validate.pipeline.rows import row_of_sample, rows_of_batch
 from wdsflow.validate.pipeline.sample_contents import content_of
 
