@@ -185,7 +185,7 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool)
+    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool / ledger.stem)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return
