@@ -37,8 +37,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from support.forked_pytest import end
 
-# What most programs of tests import; not webdataset, as programs choose its version by PYTHONPATH.
-PRELOADED = ("torch", "torchvision", "open_clip", "pyarrow.dataset", "duckdb", "PIL.Image")
+# What most programs of tests import. Not webdataset, as programs choose its version by PYTHONPATH, nor pyarrow, which starts a
+# thread.
+PRELOADED = ("torch", "torchvision", "open_clip", "duckdb", "PIL.Image")
 # Variables that an interpreter or a library reads once, when it starts.
 READ_AT_START = ("PYTHON", "LD_", "MALLOC_", "OMP_", "MKL_", "CUDA_", "TORCH", "PYTORCH", "LANG", "LC_", "COVERAGE_")
 NAME = "wdsflow-tests-fork-server"
@@ -128,7 +129,8 @@ class _ForkServer:
         streams = [own if given < 0 else given for own, given in enumerate((stdin, stdout, stderr))]
         inherited = [number for number in kept if number not in (0, 1, 2, error_pipe)]
         request = _Start(words, place, environment, [0, 1, 2, *inherited], bool(new_session))
-        return self._start(request, [*streams, *inherited])
+        pid = self._start(request, [*streams, *inherited])
+        return pid if pid > 0 else int(self._exec(arguments, executables, *rest))
 
     def _can_run(self, words: list[str], environment: dict[bytes, bytes]) -> bool:
         """Return whether a fork is what a new interpreter would be."""
@@ -146,14 +148,13 @@ class _ForkServer:
         return not any(Path(entry, package).exists() for entry in added for package in packages)
 
     def _start(self, request: _Start, descriptors: list[int]) -> int:
+        """Return the number of the program, -1 if it was not forked."""
         data = pickle.dumps(request)
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
         with self._lock:
             self._line.sendmsg([_SIZE.pack(len(data))], [rights])
             self._line.sendall(data)
             (pid,) = _SIZE.unpack(_read(self._line, _SIZE.size))
-        if pid < 0:
-            raise OSError("the server of programs cannot fork")
         return int(pid)
 
 
@@ -183,11 +184,11 @@ def _serve(line: socket.socket) -> NoReturn:
             request = pickle.loads(_read(line, *_SIZE.unpack(head)))
             # Not before the first request: most files of tests start no such program.
             if not preloaded:
-                for name in PRELOADED:
-                    importlib.import_module(name)
-                gc.freeze()
+                _preload()
                 preloaded = True
-            pid = _fork_sibling()
+            # The fork of a process with threads may wait for a lock of theirs.
+            alone = len(os.listdir("/proc/self/task")) == 1
+            pid = _fork_sibling() if alone else -1
             if not pid:
                 # Its descriptor is closed with all others.
                 line.detach()
@@ -198,6 +199,14 @@ def _serve(line: socket.socket) -> NoReturn:
             line.sendall(_SIZE.pack(pid))
     finally:
         os._exit(status)
+
+
+def _preload() -> None:
+    # NumPy's BLAS starts its threads when it is imported.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.freeze()
 
 
 def _fork_sibling() -> int:

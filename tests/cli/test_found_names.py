@@ -222,7 +222,8 @@ def test_commands_that_are_printed_name_the_files(odd: Path):
         members = samples(number, IN_EACH)
         write_tar(odd / "in" / name, [*members[::2], *members[1::2]])  # members of a sample are not together
     done = run("validate", ".", "--format", "json")
-    (command,) = (advice["command"] for verdict in json.loads(done.out)["verdicts"] for advice in verdict["advice"])
+    (verdict,) = json.loads(done.out)["verdicts"]
+    command = verdict["advice"][0]["command"]
     words = shlex.split(command)
     assert words[:2] == ["wdsflow", "repair"]
     assert pasted(command).status in (0, 1)

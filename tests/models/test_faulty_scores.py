@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed")
 
 from tests.shards.archives import write_tar
-from wdsflow.filtering.deciding.outcomes import BrokenRunError
+from wdsflow.filtering.deciding.broken_scores import BrokenRunError
 from wdsflow.filtering.recipe.recipe import Recipe
 from wdsflow.filtering.run_filter import filter_shards, measure_shards
 from wdsflow.filtering.run_options import RunOptions

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from wdsflow.filtering.page.studio import codes_of, edges_of
+from wdsflow.filtering.page.edges import codes_of, edges_of
 from wdsflow.pages.histograms import chart, number, round_step
 from wdsflow.text.words import number_text, roundest_after
 

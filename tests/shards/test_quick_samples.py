@@ -160,9 +160,6 @@ def test_are_the_same_whatever_the_tar_holds(tmp_path: Path, seed: int, monkeypa
     draw, path = random.Random(seed), tmp_path / "a.tar"
     if seed % 2:  # many windows
         monkeypatch.setattr(windows, "_WINDOW", 4096)
-        monkeypatch.setattr(windows, "_DENSE_WINDOW", 4096)
-    # Members are read whole, or only their first bytes, or both in turns.
-    monkeypatch.setattr(windows, "_DENSE", draw.choice((1, 1000, 1500, 16 << 10)))
     _write(path, draw, odd=draw.choice((0, 0.002, 0.02, 0.2)))
     if seed % 3 == 1:
         _damage(path, draw)

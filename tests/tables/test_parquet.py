@@ -148,7 +148,10 @@ def test_vectors_are_written_in_groups_and_read_by_rows(tmp_path: Path):
     vectors = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
     missing = np.arange(rows) % 7 == 3
     more = [vectors[number : number + 2] if number % 11 == 0 else None for number in range(rows)]
-    with ParquetWriter(tmp_path, 2048) as writer:
+    scratch = tmp_path / "rows"
+    scratch.mkdir()
+    (scratch / "of a killed run").touch()
+    with ParquetWriter(scratch, 2048) as writer:
         for start in range(0, rows, 2048):
             part = slice(start, start + 2048)
             writer.add({"v": vector_column(vectors[part], missing[part]), "more": vector_lists_column(more[part])})

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from .marks import is_array
 
@@ -11,30 +12,44 @@ _KEPT = 8
 _LEAST_LENGTH = 16
 
 
+class _Input(NamedTuple):
+    """An input of a stage."""
+
+    # By their identity. The values are kept as well: otherwise another object could get their identity.
+    values: dict[int, object]
+    key: str
+    shard: str
+
+
 class RecentInputs:
     """The latest inputs of a stage."""
 
     def __init__(self) -> None:
-        # The values are kept as well: otherwise another object could get their identity.
-        self._inputs: deque[tuple[dict[int, object], tuple[str, str]]] = deque(maxlen=_KEPT)
+        self._inputs: deque[_Input] = deque(maxlen=_KEPT)
 
     def add(self, item: object, key: str, shard: str) -> None:
         """Add an input."""
-        self._inputs.append(({id(value): value for value in _values_in(item)}, (key, shard)))
+        values = {id(value): value for value in _values_in(item)}
+        self._inputs.append(_Input(values, key, shard))
 
     def combined_in(self, item: object) -> list[tuple[str, str]]:
         """Return key and shard of the inputs of which an output has values, except the first; each input once."""
         identities = {id(value) for value in _values_in(item)}
-        holders = Counter(identity for values, _ in self._inputs for identity in values)
         # A value in several inputs, such as a mask that all samples share, belongs to none of them.
-        own = {identity for identity in identities if holders[identity] == 1}
-        used = [recent for recent in self._inputs if not own.isdisjoint(recent[0])]
+        inputs_with = Counter(identity for kept in self._inputs for identity in kept.values)
+        of_one_input = {identity for identity in identities if inputs_with[identity] == 1}
+        used: list[_Input] = []
+        unused: list[_Input] = []
+        for kept in self._inputs:
+            if of_one_input.isdisjoint(kept.values):
+                unused.append(kept)
+            else:
+                used.append(kept)
         if len(used) <= 1:
             return []
-        unused = [recent for recent in self._inputs if own.isdisjoint(recent[0])]
         self._inputs.clear()
         self._inputs.extend(unused)
-        return [sample for _, sample in used[1:]]
+        return [(kept.key, kept.shard) for kept in used[1:]]
 
 
 def _values_in(item: object) -> Iterator[object]:

@@ -28,17 +28,27 @@ def looks_like_picture(value: object) -> bool:
     return min(value.shape[_SOME_SHAPE]) <= _CHANNELS
 
 
+def without_none(item: object) -> object:
+    """Return a list without None, which some loaders give for a sample that they skip; anything else unchanged."""
+    if not isinstance(item, list):
+        return item
+    return [value for value in item if value is not None]
+
+
 def keys_in(item: object, keys: Collection[str]) -> list[str]:
-    """Return the keys of the samples in one element, a sample or a batch; none if they are not visible."""
-    if isinstance(item, list):
-        item = [each for each in item if each is not None]
+    """Return the keys of the samples in one element, a sample or a batch; none if they are not visible.
+
+    ``keys``: of the samples in the shards.
+    """
+    item = without_none(item)
+    values: list[Any]
     if isinstance(item, Mapping):
-        named = item.get("__key__")
-        if isinstance(named, str):
-            return [named]
-        if _are_texts(named):
-            return list(named)
-        values: list[Any] = [value for value in item.values() if isinstance(value, str | list | tuple)]
+        key = item.get("__key__")
+        if isinstance(key, str):
+            return [key]
+        if _are_texts(key):
+            return list(key)
+        values = [value for value in item.values() if isinstance(value, str | list | tuple)]
     else:
         values = list(item) if isinstance(item, list | tuple) else [item]
         if all(is_key(value, keys) for value in values):
@@ -48,9 +58,7 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
             return [value]
         if are_keys(value, keys):
             return list(value)
-    if not isinstance(item, list | tuple):
-        return []
-    if not all(isinstance(record, Mapping | list | tuple) for record in item):
+    if not isinstance(item, list | tuple) or not _may_be_records(item):
         return []
     return [key for record in item for key in keys_in(record, keys)]
 
@@ -58,37 +66,41 @@ def keys_in(item: object, keys: Collection[str]) -> list[str]:
 def samples_in(item: object, keys: Collection[str], size: int = 0) -> int | None:
     """Return the number of samples in a batch, by its keys, its records or its columns; None if it is unclear.
 
-    ``size``: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
+    Args:
+        item: the batch.
+        keys: of the samples in the shards.
+        size: of a full batch, 0 if unknown. It decides whether lists in a list are records or columns, and no batch has more.
     """
-    if isinstance(item, list):
-        item = [each for each in item if each is not None]
+    item = without_none(item)
     if is_blank(item):
         return 0
-    if named := keys_in(item, keys):
-        return len(named)
+    batch_keys = keys_in(item, keys)
+    if batch_keys:
+        return len(batch_keys)
     columns = columns_of(item)
     for name, value in list(columns.items()):
         if isinstance(value, Mapping):
             columns |= columns_of(columns.pop(name), f"{name}.")
     length = length_of(columns, keys)
-    if not isinstance(item, list | tuple) or not all(isinstance(each, Mapping | list | tuple) for each in item):
-        if size and length is None:
-            length = _length_beside_scalars(item, columns)
-        return None if size and (length or 0) > size else length
-    if has_records(item, keys):
-        return len(item)
-    fitting = {count for count in (len(item), length) if count == size}
-    return size if fitting and len(item) != length else None
+    if isinstance(item, list | tuple) and _may_be_records(item):
+        if has_records(item, keys):
+            return len(item)
+        # Lists in a list: the size of a full batch decides, unless both lengths are equal.
+        is_clear = len(item) != length
+        return size if is_clear and size in (len(item), length) else None
+    if not size:
+        return length
+    if length is None:
+        length = _length_beside_scalars(item, columns)
+    return None if length is not None and length > size else length
 
 
 def lengths_of(batch: object) -> tuple[int, int] | None:
     """Return the lengths of a sequence of sequences, outer and inner: columns or records. None if it is none."""
-    if not isinstance(batch, list | tuple):
+    if not isinstance(batch, list | tuple) or not all(isinstance(inner, list | tuple) for inner in batch):
         return None
-    if not all(isinstance(each, list | tuple) for each in batch):
-        return None
-    inner = {len(each) for each in batch}
-    return (len(batch), inner.pop()) if len(inner) == 1 else None
+    lengths = {len(inner) for inner in batch}
+    return (len(batch), lengths.pop()) if len(lengths) == 1 else None
 
 
 def may_be_batch(item: object) -> bool:
@@ -107,9 +119,11 @@ def may_be_batch(item: object) -> bool:
 
 def has_records(items: Sequence[object], keys: Collection[str]) -> bool:
     """Return whether a sequence has samples, not columns: their fields differ in type, or each has one key."""
-    if not items or all(isinstance(each, Mapping) for each in items):
-        return bool(items)
-    if not all(isinstance(each, list | tuple) and each for each in items):
+    if not items:
+        return False
+    if all(isinstance(item, Mapping) for item in items):
+        return True
+    if not all(isinstance(item, list | tuple) and item for item in items):
         return False
     records = cast("Sequence[Sequence[object]]", items)
     for record in records:
@@ -117,8 +131,7 @@ def has_records(items: Sequence[object], keys: Collection[str]) -> bool:
             return True
     if len(records[0]) == 1:
         return False
-    keys_in_each = [sum(is_key(value, keys) for value in record) for record in records]
-    return all(count == 1 for count in keys_in_each)
+    return all(sum(is_key(value, keys) for value in record) == 1 for record in records)
 
 
 def columns_of(item: object, above: str = "") -> dict[str, object]:
@@ -148,30 +161,39 @@ def length_of(columns: Mapping[str, object], keys: Collection[str]) -> int | Non
     for value in columns.values():
         if are_keys(value, keys):
             return len(value)
-    lengths = {len(value) if is_column(value) else -1 for value in columns.values()}
-    if len(lengths) != 1 or -1 in lengths:
-        return None
-    return lengths.pop()
-
-
-def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
-    """Return the number of texts or files in a list, or the one length of the columns of a mapping; None if there is none."""
-    if isinstance(batch, list | tuple):
-        return len(batch) if all(isinstance(each, str | bytes) for each in batch) else None
-    lengths = {len(value) for value in columns.values() if is_column(value)}
-    others = [value for value in columns.values() if not is_column(value)]
-    scalars = all(value is None or isinstance(value, str | int | float) or is_array(value) for value in others)
-    return lengths.pop() if len(lengths) == 1 and scalars else None
+    lengths = set()
+    for value in columns.values():
+        if not is_column(value):
+            return None
+        lengths.add(len(value))
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def are_keys(value: object, keys: Collection[str]) -> TypeGuard[Sequence[str]]:
     """Return whether a value is a list of keys."""
     if not isinstance(value, list | tuple) or not value:
         return False
-    return all(is_key(each, keys) for each in value)
+    return all(is_key(key, keys) for key in value)
+
+
+def _length_beside_scalars(batch: object, columns: Mapping[str, object]) -> int | None:
+    """Return the number of texts or files in a list, or the one length of the columns of a mapping; None if there is none."""
+    if isinstance(batch, list | tuple):
+        return len(batch) if all(isinstance(item, str | bytes) for item in batch) else None
+    lengths = set()
+    for value in columns.values():
+        if is_column(value):
+            lengths.add(len(value))
+        elif value is not None and not isinstance(value, str | int | float) and not is_array(value):
+            return None
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def _may_be_records(items: Sequence[object]) -> bool:
+    return all(isinstance(item, Mapping | list | tuple) for item in items)
 
 
 def _are_texts(value: object) -> TypeGuard[Sequence[str]]:
     if not isinstance(value, list | tuple) or not value:
         return False
-    return all(isinstance(each, str) for each in value)
+    return all(isinstance(text, str) for text in value)

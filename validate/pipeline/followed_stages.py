@@ -5,7 +5,7 @@ what went in and came out can be counted. A generator of the user may give one s
 numbers alone show nothing.
 """
 
-from ..tracing.pipeline_steps import argument, bare_name, is_loader, module_of
+from ..tracing.pipeline_stages import argument, bare_name, is_loader, module_of
 
 # Their own code is known. OpenCLIP's stages are those of webdataset with other defaults.
 _LIBRARIES = ("webdataset.", "open_clip.", "open_clip_train.")
@@ -23,13 +23,14 @@ def passes_on(stage: object) -> bool:
         return _is_of(stage.collate_fn, _COLLATION)
     if bare_name(stage) in _MIXERS:
         return False
+    # Of a curried filter of webdataset, and of a partial.
     function = getattr(stage, "f", None) or getattr(stage, "func", None) or stage
     if not _is_of(function, _LIBRARIES):
         return False
     if bare_name(stage) != "batched":
         return True
-    collation = argument(stage, "collation_fn", 1)
-    return collation is None or _is_of(collation, _COLLATION)
+    collation_function = argument(stage, "collation_fn", 1)
+    return collation_function is None or _is_of(collation_function, _COLLATION)
 
 
 def calls_function(stage: object) -> bool:

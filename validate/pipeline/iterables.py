@@ -16,7 +16,8 @@ class Items:
 
     def __iter__(self) -> Iterator[object]:
         keys = getattr(self.dataset, "keys", None)
-        for index in keys() if callable(keys) else range(len(self.dataset)):
+        indices: Iterable[object] = keys() if callable(keys) else range(len(self.dataset))
+        for index in indices:
             self.before_item(index)
             yield self.dataset[index]
 
@@ -31,12 +32,14 @@ class RayDataset(Protocol):
 def is_map_style(thing: object) -> TypeGuard[Mapping[object, object]]:
     """Return whether an object gives access to items by number or key only; one with keys iterates over these."""
     kind = type(thing)
-    data = sys.modules.get("torch.utils.data")
     if isinstance(thing, type) or not hasattr(kind, "__getitem__"):
         return False
     if hasattr(kind, "__iter__"):
         return callable(getattr(thing, "keys", None))
-    return hasattr(kind, "__len__") or (data is not None and isinstance(thing, data.Dataset))
+    if hasattr(kind, "__len__"):
+        return True
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and isinstance(thing, data.Dataset)
 
 
 def is_ray(thing: object) -> TypeGuard[RayDataset]:

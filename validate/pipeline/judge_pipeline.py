@@ -13,8 +13,9 @@ from wdsflow.text.words import duration, how_many
 
 from ..verdicts.verdict import PIPELINE, Outcome, Verdict
 from .copies_run import single_valued_columns
+from .input_content import InputSample
 from .observation import Observation
-from .output_content import InputSample, OutputContent
+from .output_content import OutputContent
 from .run_lists import read_contents, read_opened, read_rows
 from .run_pipeline import ObservedRun, run_pipeline
 from .run_reasons import reasons_of

@@ -13,8 +13,9 @@ from wdsflow.shards.shard import Shard
 from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 
-from ..tracing.errors import error_text, line_of, machine_fault
-from ..tracing.pipeline_steps import is_nested
+from ..tracing.errors import error_text, line_of
+from ..tracing.machine_faults import machine_fault
+from ..tracing.pipeline_stages import is_nested
 from .iterables import is_map_style, is_ray
 
 # Names of a module that a message lists.

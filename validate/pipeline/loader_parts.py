@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from wdsflow.text.shell import escape
 
-from ..tracing.pipeline_steps import TorchLoader, draws_shards, is_loader, is_pipeline, repetition
+from ..tracing.pipeline_stages import TorchLoader, draws_shards, is_loader, is_pipeline, repetition
 
 _MOST_PARTS = 2000
 # Of a list or a dict.

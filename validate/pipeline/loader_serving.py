@@ -13,8 +13,9 @@ from typing import IO, cast
 from wdsflow.engines.keeper import DONE, continue_in_forks
 from wdsflow.engines.peer import receive, send, take_line
 
-from ..tracing.errors import line_of, machine_fault
-from ..tracing.pipeline_steps import is_nested
+from ..tracing.errors import line_of
+from ..tracing.machine_faults import machine_fault
+from ..tracing.pipeline_stages import is_nested
 from .iterables import Items, is_map_style
 from .load_pipeline import PipelineError, build, check_built, failure_text, find
 from .loader_facts import facts_of

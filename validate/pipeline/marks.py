@@ -61,7 +61,12 @@ def is_key(value: object, keys: Collection[str]) -> TypeGuard[str]:
 
 
 def mark_of(value: object, keys: Collection[str] = ()) -> str:
-    """Return the mark of a value; ``keys``: of the samples in the shards, which are their own marks."""
+    """Return the mark of a value.
+
+    Args:
+        value: any object of the user.
+        keys: of the samples in the shards, which are their own marks.
+    """
     if is_key(value, keys):
         return f"{KEY}{value}"
     if is_array(value):
@@ -75,7 +80,7 @@ def mark_of(value: object, keys: Collection[str] = ()) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes_mark(bytes(value))
     if isinstance(value, Mapping):
-        inner = {str(name): mark_of(each, keys) for name, each in value.items()}
+        inner = {str(name): mark_of(field, keys) for name, field in value.items()}
         return OTHER + _digest(repr(inner).encode("utf-8", "replace"))
     if isinstance(value, list | tuple):
         return _sequence_mark(value, keys)
@@ -85,19 +90,22 @@ def mark_of(value: object, keys: Collection[str] = ()) -> str:
 def text_mark(text: str) -> str:
     """Return the mark of a text; the spaces around it do not count, because many pipelines remove them."""
     data = text.strip().encode("utf-8", "surrogatepass")
-    return (TEXT if len(data) >= _SHORT_BYTES else f"{SHORT}{TEXT}") + _digest(data)
+    kind = TEXT if len(data) >= _SHORT_BYTES else f"{SHORT}{TEXT}"
+    return kind + _digest(data)
 
 
 def bytes_mark(data: bytes) -> str:
     """Return the mark of bytes."""
-    return (BYTES if len(data) >= _SHORT_BYTES else f"{SHORT}{BYTES}") + _digest(data)
+    kind = BYTES if len(data) >= _SHORT_BYTES else f"{SHORT}{BYTES}"
+    return kind + _digest(data)
 
 
 def _sequence_mark(values: Sequence[object], keys: Collection[str]) -> str:
-    if all(isinstance(each, int | float | list) for each in values):
+    if all(isinstance(value, int | float | list) for value in values):
         # Numbers alone, such as tokens: many, which are read at once.
         return _pickled_mark(values, ARRAY)
-    return OTHER + _digest(repr([mark_of(each, keys) for each in values]).encode())
+    marks = [mark_of(value, keys) for value in values]
+    return OTHER + _digest(repr(marks).encode())
 
 
 def _array_mark(value: Array) -> str:
@@ -120,7 +128,9 @@ def _array_mark(value: Array) -> str:
 
 def _picture_mark(header: bytes, content: bytes | memoryview) -> str:
     data = bytes(content)
-    is_flat = data[:_SHORT_BYTES] == data[:1] * _SHORT_BYTES and data.count(data[:1]) == len(data)
+    first = data[:1]
+    # The first bytes decide at once of most pictures.
+    is_flat = data[:_SHORT_BYTES] == first * _SHORT_BYTES and data.count(first) == len(data)
     return (FLAT if is_flat else PICTURE) + _digest(header, data)
 
 

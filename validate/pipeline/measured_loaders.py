@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..tracing.meter import Meter, Stopped
-from ..tracing.pipeline_steps import TorchLoader, take_apart
+from ..tracing.pipeline_stages import TorchLoader
+from ..tracing.pipeline_steps import take_apart
 from .process_position import DATASET
 from .reported_run import ReportedRun, begin_reports
 from .run_request import RunRequest

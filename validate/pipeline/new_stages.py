@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from ..tracing.errors import code_line
-from ..tracing.pipeline_steps import PipelineStep, bare_name, is_loader
+from ..tracing.pipeline_stages import bare_name, is_loader
+from ..tracing.pipeline_steps import PipelineStep
 from .followed_stages import calls_function, passes_on
 from .iterables import Items, is_map_style
 from .reported_stage import ReportedStage

@@ -3,12 +3,12 @@
 import math
 from dataclasses import dataclass
 
-from ..tracing.pipeline_steps import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
+from ..tracing.pipeline_stages import bare_name, draws_shards, is_loader, is_pipeline, module_of, repetition
 
-# Passes over the shards, of a pipeline whose object says that it never ends.
-_ENDLESS = 3
-# Of one that may end: its own code may read several times.
-_UNKNOWN = 10
+# Passes over the shards after which a pipeline is ended whose object says that it never ends.
+_ENDLESS_PASSES = 3
+# The same of one that may end: its own code may read several times.
+_UNKNOWN_PASSES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,18 @@ class PassLimit:
 
     @classmethod
     def of(cls, pipeline: object, samples: int) -> "PassLimit":
-        """Return the limit for a pipeline over shards with some samples."""
+        """Return the limit for a pipeline.
+
+        Args:
+            pipeline: the object that is iterated.
+            samples: in the shards.
+        """
         never_ends = _never_ends(pipeline)
-        passes = _ENDLESS if never_ends else _most_passes(pipeline)
-        return cls(passes * samples, _ENDLESS * samples if math.isinf(passes) else math.inf, never_ends)
+        passes = _ENDLESS_PASSES if never_ends else _most_passes(pipeline)
+        if math.isinf(passes):
+            # It ends after a number of elements, which may never come.
+            return cls(until_output=_ENDLESS_PASSES * samples, never_ends=never_ends)
+        return cls(samples=passes * samples, never_ends=never_ends)
 
 
 def _never_ends(pipeline: object) -> bool:
@@ -38,8 +46,11 @@ def _never_ends(pipeline: object) -> bool:
         return draws_shards(pipeline)
     if _has_epoch(pipeline):
         return False
+    repeats, _ = repetition(pipeline)
+    if repeats:
+        return True
     source, *stages = pipeline.pipeline
-    return repetition(pipeline)[0] or (_never_ends(source) and not any(map(_may_end, stages)))
+    return _never_ends(source) and not any(map(_may_end, stages))
 
 
 def _may_end(stage: object) -> bool:
@@ -54,11 +65,12 @@ def _most_passes(pipeline: object) -> float:
     if is_loader(pipeline):
         return max(1, pipeline.num_workers) * _most_passes(pipeline.dataset)
     if not is_pipeline(pipeline):
-        return _UNKNOWN
+        return _UNKNOWN_PASSES
     if _has_epoch(pipeline):
         return math.inf
-    rounds = 1 if repetition(pipeline)[0] else getattr(pipeline, "repetitions", 1)
-    return rounds * _most_passes(pipeline.pipeline[0])
+    repeats, _ = repetition(pipeline)
+    repetitions: float = 1 if repeats else getattr(pipeline, "repetitions", 1)
+    return repetitions * _most_passes(pipeline.pipeline[0])
 
 
 def _has_epoch(pipeline: object) -> bool:

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from ..tracing.errors import error_text, line_of, machine_fault
+from ..tracing.errors import error_text, line_of
 from ..tracing.logged_warnings import counting_warnings
+from ..tracing.machine_faults import machine_fault
 from ..tracing.meter import InputEnd, RunningStage, TraceRun, metered
-from ..tracing.pipeline_steps import Chain, bare_name, is_loader, module_of
+from ..tracing.pipeline_stages import bare_name, is_loader, module_of
+from ..tracing.pipeline_steps import Chain
 from .batch_counts import BatchCounts
 from .combined_samples import RecentInputs
 from .elements import is_blank

@@ -6,7 +6,7 @@ in each run, such as randomly cropped images, identify nothing; ``identifying`` 
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .elements import columns_of, has_records, is_column, length_of, looks_like_picture
+from .elements import columns_of, has_records, is_column, length_of, looks_like_picture, without_none
 from .marks import KEY, NUMBER, is_array, mark_of
 
 # Column -> mark.
@@ -26,7 +26,10 @@ _MOST_DEPTH = 2
 def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> list[Row]:
     """Return the samples of one item of a loader: the rows of a batch, or one row.
 
-    ``batched``: it certainly gives batches; otherwise an array that looks like a vector or a picture is one sample.
+    Args:
+        item: a sample or a batch.
+        keys: of the samples in the shards.
+        batched: it certainly is a batch; otherwise an array that looks like a vector or a picture is one sample.
     """
     if not batched and is_array(item) and (item.ndim == 1 or looks_like_picture(item)):
         return [_row({"": item}, keys)]
@@ -40,28 +43,22 @@ def rows_of(item: object, keys: Collection[str], *, batched: bool = False) -> li
 
 
 def rows_of_batch(batch: object, count: int, keys: Collection[str]) -> list[Row]:
-    """Return the rows of a batch that is known to hold ``count`` samples; none if they cannot be told apart in it.
+    """Return the rows of a batch that is known to hold ``count`` samples; none if they cannot be separated in it.
 
     What the batch has as a whole, such as the number of the epoch, is no content of a sample.
     """
-    if isinstance(batch, list):
-        batch = [each for each in batch if each is not None]
+    batch = without_none(batch)
     if isinstance(batch, list | tuple) and len(batch) == count:
-        is_square = all(is_column(each) and len(each) == count for each in batch)
+        # As many columns as samples.
+        is_square = all(is_column(value) and len(value) == count for value in batch)
         if has_records(batch, keys) or not is_square:
             return [row_of_sample(record, keys) for record in batch]
     columns = columns_of(batch)
     for name, value in list(columns.items()):
         if isinstance(value, Mapping):
             columns |= columns_of(columns.pop(name), f"{name}.")
-    split = {name: value for name, value in columns.items() if is_column(value) and len(value) == count}
-    return _rows_of_columns(split, count, keys) if split else []
-
-
-def _rows_of_columns(columns: Mapping[str, object], count: int, keys: Collection[str]) -> list[Row]:
-    split = {name: value for name, value in columns.items() if is_column(value) and len(value) == count}
-    whole = _row({name: value for name, value in columns.items() if name not in split}, keys)
-    return [whole | _row({name: value[index] for name, value in split.items()}, keys) for index in range(count)]
+    by_sample = _columns_of_length(columns, count)
+    return _rows_of_columns(by_sample, count, keys) if by_sample else []
 
 
 def row_of_sample(item: object, keys: Collection[str]) -> Row:
@@ -72,54 +69,47 @@ def row_of_sample(item: object, keys: Collection[str]) -> Row:
     return _row(columns, keys)
 
 
-def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
-    """Return columns with the fields of records in the place of these; lists of numbers, such as tokens, are no records."""
-    flat: dict[str, object] = {}
-    for name, value in columns.items():
-        is_record = isinstance(value, Mapping | tuple) and not all(isinstance(each, int | float) for each in value)
-        inner = columns_of(value) if is_record else {}
-        if inner:
-            flat |= {f"{name}.{field}": each for field, each in inner.items()}
-        else:
-            flat[name] = value
-    return flat
-
-
-def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
-    return {name: mark_of(value, keys) for name, value in columns.items()}
-
-
-def identifying(known: Sequence[Row], seen: Sequence[Row], *, unique_keys: bool, whole: bool) -> tuple[str, ...]:
+def identifying(rows: Sequence[Row], other_rows: Sequence[Row], *, unique_keys: bool, whole: bool) -> tuple[str, ...]:
     """Return the columns by which rows of one run are recognized in another; () if there are none.
 
-    ``unique_keys``: no two samples of the shards have the same key, so that keys alone identify; ``whole``: the first run
-    has read all samples, so that it must have most of those of the other.
+    Args:
+        rows: of one run.
+        other_rows: of the other.
+        unique_keys: no two samples of the shards have the same key, so that keys alone identify.
+        whole: the first run has read all samples, so that it must have most of those of the other.
     """
-    if not known or not seen:
+    if not rows or not other_rows:
         return ()
-    columns = list(known[0])
-    keys = tuple(name for name in columns if all(row.get(name, "").startswith(KEY) for row in known))
+    columns = list(rows[0])
+    keys = tuple(name for name in columns if all(row.get(name, "").startswith(KEY) for row in rows))
     if keys and unique_keys:
         return keys
-    values = {name: {row.get(name) for row in known} for name in columns}
-    shares = {name: sum(row.get(name) in values[name] for row in seen) / len(seen) for name in columns}
-    best = max(shares.values(), default=0.0)
+    values: dict[str, set[str | None]] = {}
+    # Of the other rows, how many have a value of these rows in the column.
+    matching: dict[str, int] = {}
+    for name in columns:
+        values[name] = {row.get(name) for row in rows}
+        matching[name] = sum(row.get(name) in values[name] for row in other_rows)
+    best = max(matching.values(), default=0) / len(other_rows)
     if best < (_MOST_ROWS if whole else _SOME_ROWS):
         return ()
 
-    def usefulness(name: str) -> tuple[bool, bool, int]:
+    def order(name: str) -> tuple[bool, bool, int]:
         # A number is perhaps a counter in each process: the others come first, and it must agree with them.
-        return name not in keys, known[0][name].startswith(NUMBER), -len(values[name])
+        is_number = rows[0][name].startswith(NUMBER)
+        return name not in keys, is_number, -len(values[name])
 
     usable: tuple[str, ...] = ()
-    for name in sorted(columns, key=usefulness):
-        together = {identity(row, (*usable, name)) for row in known}
-        recognized = sum(identity(row, (*usable, name)) in together for row in seen)
-        if recognized >= (best - _TOLERANCE) * len(seen):
-            usable = (*usable, name)
-    if len(known) == 1 or len({identity(row, usable) for row in known}) > 1:
-        return usable
-    return ()
+    for name in sorted(columns, key=order):
+        candidate = (*usable, name)
+        identities = {identity(row, candidate) for row in rows}
+        recognized = sum(identity(row, candidate) in identities for row in other_rows)
+        if recognized >= (best - _TOLERANCE) * len(other_rows):
+            usable = candidate
+    # What is equal in all rows identifies none.
+    if len(rows) > 1 and len({identity(row, usable) for row in rows}) == 1:
+        return ()
+    return usable
 
 
 def identity(row: Row, columns: Iterable[str]) -> tuple[str, ...]:
@@ -133,3 +123,36 @@ def such_as(identities: Iterable[tuple[str, ...]]) -> str:
         if mark.startswith(KEY):
             return f" (such as {mark.removeprefix(KEY)})"
     return ""
+
+
+def _rows_of_columns(columns: Mapping[str, object], count: int, keys: Collection[str]) -> list[Row]:
+    """Return the rows of a batch; columns of another length belong to each of them."""
+    by_sample = _columns_of_length(columns, count)
+    of_batch = _row({name: value for name, value in columns.items() if name not in by_sample}, keys)
+    rows = []
+    for index in range(count):
+        sample = {name: value[index] for name, value in by_sample.items()}
+        rows.append(of_batch | _row(sample, keys))
+    return rows
+
+
+def _columns_of_length(columns: Mapping[str, object], count: int) -> dict[str, Sequence[object]]:
+    return {name: value for name, value in columns.items() if is_column(value) and len(value) == count}
+
+
+def _with_inner_columns(columns: Mapping[str, object]) -> dict[str, object]:
+    """Return columns with the fields of records in the place of these; lists of numbers, such as tokens, are no records."""
+    flat: dict[str, object] = {}
+    for name, value in columns.items():
+        inner: dict[str, object] = {}
+        if isinstance(value, Mapping | tuple) and not all(isinstance(field, int | float) for field in value):
+            inner = columns_of(value)
+        if not inner:
+            flat[name] = value
+        for field, inner_value in inner.items():
+            flat[f"{name}.{field}"] = inner_value
+    return flat
+
+
+def _row(columns: Mapping[str, object], keys: Collection[str]) -> Row:
+    return {name: mark_of(value, keys) for name, value in columns.items()}

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from wdsflow.engines.peer import receive, send, take_line, when_gone
 
-from ..tracing.errors import line_of, machine_fault, own_line
+from ..tracing.errors import line_of, own_line
+from ..tracing.machine_faults import machine_fault
 from ..tracing.meter import Stopped
 from ..tracing.pipeline_steps import take_apart
 from .iterables import Items, is_map_style, is_ray

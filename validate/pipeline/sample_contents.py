@@ -12,7 +12,7 @@ from wdsflow.shards.samples.grouping import grouped
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import SourceError
 from wdsflow.shards.source.opening import open_source
-from wdsflow.shards.tar.walk import Walk
+from wdsflow.shards.tar.walk import Member, Walk
 
 from .elements import columns_of
 from .marks import bytes_mark, mark_of, text_mark
@@ -48,21 +48,22 @@ def content_of(sample: Mapping[object, object]) -> SampleContent:
 
 
 def contents_in(url: Shard, *, allow_pipe: bool) -> Iterator[SampleContent]:
-    """Yield the contents of the samples of a shard in order, up to the place where readers stop; none if unreadable."""
+    """Yield the contents of the samples of a shard in order, up to the offset where readers stop; none if unreadable."""
     content: SampleContent = {}
     with suppress(SourceError, OSError), open_source(url, allow_pipe=allow_pipe) as source:
         walk = Walk(source, contents=True)
-        for begins, _, field, row in grouped(walk):
-            if begins and content:
+        for begins_sample, _, field, row in grouped(walk):
+            if begins_sample and content:
                 yield content
                 content = {}
-            if row[1] <= _MOST_BYTES:
+            if Member(*row).size <= _MOST_BYTES:
                 content |= _content_of_bytes(field, walk.read(row))
     if content:
         yield content
 
 
 def _content_of_bytes(field: str, data: bytes) -> SampleContent:
+    """Return the forms of a field and, if it is JSON, of the values in it: "json.caption"."""
     forms = [bytes_mark(data)]
     content = {field: forms}
     if len(data) <= _MOST_TEXT:
@@ -79,6 +80,7 @@ def _content_of_bytes(field: str, data: bytes) -> SampleContent:
 
 
 def _values_in(value: object, path: str, depth: int) -> Iterator[tuple[str, object]]:
+    """Yield the values in an object of a JSON field, with their paths; ``depth``: of objects that may still follow."""
     if isinstance(value, Mapping) and depth:
         for name, inner in value.items():
             yield from _values_in(inner, f"{path}.{name}", depth - 1)
@@ -90,5 +92,5 @@ def _forms_of_value(value: object) -> list[str]:
     forms = [mark_of(value)]
     if isinstance(value, Sequence) and not isinstance(value, str):
         # Such as several captions, of which a pipeline takes one.
-        forms += [mark_of(each) for each in value if isinstance(each, str)]
+        forms += [mark_of(text) for text in value if isinstance(text, str)]
     return forms

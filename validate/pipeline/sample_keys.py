@@ -11,40 +11,41 @@ ShardAndKey = tuple[str, str]
 
 
 class SampleKeys:
-    """The keys that a run has noted.
+    """The keys that a run has listed.
 
     Args:
         folder: of the run.
-        held: shard and key of each sample of the shards, in order; empty if there are too many to compare.
+        in_shards: shard and key of each sample of the shards, in order; empty if there are too many to compare.
     """
 
-    def __init__(self, folder: Path, held: Sequence[ShardAndKey]) -> None:
-        self.held = held
+    def __init__(self, folder: Path, in_shards: Sequence[ShardAndKey]) -> None:
+        self.in_shards = in_shards
         self.entered = Counter(read_keys(folder, "entered"))
         # The numbers of the items of a map-style dataset, of which it is not visible which samples they are.
         self.items = Counter(key for _, key in read_keys(folder, "items"))
         self.delivered = [key for _, key in read_keys(folder, "delivered")]
-        self._numbers = {key: number for number, (_, key) in enumerate(held)}
+        # Of equal keys, the last one.
+        self._numbers = {key: number for number, (_, key) in enumerate(in_shards)}
 
     @property
     def identify(self) -> bool:
-        """Whether the keys that came out say which samples of the shards these are."""
+        """Whether the keys that came out show which samples of the shards these are."""
         if not self.delivered:
             return False
-        known = self.held or list(self.entered)
-        if not known:
-            # The keys of the shards are not known: two equal ones may be those of two samples.
+        samples = self.in_shards or list(self.entered)
+        if not samples:
+            # Without the keys of the shards, two equal ones may be those of two samples.
             return len(set(self.delivered)) == len(self.delivered)
-        keys = {key for _, key in known}
-        return len(keys) == len(known) and keys.issuperset(self.delivered)
+        keys = {key for _, key in samples}
+        return len(keys) == len(samples) and keys.issuperset(self.delivered)
 
     @property
     def shards(self) -> set[str]:
         """The shards of the samples that entered or, if they have no url, of those that came out."""
         entered = {shard for shard, _ in self.entered if shard}
-        if entered or not self.held or not self.identify:
+        if entered or not self.in_shards or not self.identify:
             return entered
-        return {self.held[self._numbers[key]][0] for key in self.delivered}
+        return {self.in_shards[self._numbers[key]][0] for key in self.delivered}
 
     def repeated(self) -> int:
         """Return how many samples entered again, or came out again if it is not visible what entered."""
@@ -52,11 +53,11 @@ class SampleKeys:
             return self.items.total() - len(self.items)
         if not self.entered:
             return len(self.delivered) - len(set(self.delivered))
-        held = Counter(self.held)
+        in_shards = Counter(self.in_shards)
         repeated = 0
         for sample, count in self.entered.items():
             # Two samples of one shard may have the same key.
-            repeated += max(0, count - max(1, held[sample]))
+            repeated += max(0, count - max(1, in_shards[sample]))
         return repeated
 
     def all_with_repeats(self) -> int:
@@ -73,8 +74,8 @@ class SampleKeys:
         return (Counter(self.delivered) & entered).total()
 
     def in_order(self) -> bool:
-        """Whether the samples came out in the order of the shards, as far as that is known."""
-        if not self.held:
+        """Return whether the samples came out in the order of the shards, False if that is not known."""
+        if not self.in_shards:
             return False
         numbers = [self._numbers[key] for key in self.delivered]
         return all(before <= after for before, after in pairwise(numbers))
@@ -84,6 +85,6 @@ class SampleKeys:
         return 1 + max(self._numbers[key] for key in self.delivered)
 
     def missing(self, until: int) -> list[ShardAndKey]:
-        """Return shard and key of those of the first samples that did not come out."""
+        """Return shard and key of those of the first ``until`` samples that did not come out."""
         delivered = set(self.delivered)
-        return [(shard, key) for shard, key in self.held[:until] if key not in delivered]
+        return [(shard, key) for shard, key in self.in_shards[:until] if key not in delivered]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import FunctionType
 
 from ..tracing.errors import own_line
-from ..tracing.pipeline_steps import is_loader, is_pipeline
+from ..tracing.pipeline_stages import is_loader, is_pipeline
 from .loader_parts import parts
 
 # Patterns of lines. The name of the method is to be filled in.

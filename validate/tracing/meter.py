@@ -11,7 +11,8 @@ from wdsflow.shards.source.base import shown_url
 from wdsflow.text.shell import escape
 
 from .errors import error_text
-from .pipeline_steps import Call, Chain
+from .pipeline_stages import Call
+from .pipeline_steps import Chain
 
 Kind = Literal["", "shard", "member", "sample", "batch"]
 InputEnd = Literal["", "samples", "time", "asks-ended-source", "pass"]

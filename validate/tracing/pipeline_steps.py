@@ -1,211 +1,33 @@
-"""The stages of a pipeline: their names and arguments, and copies of them that run individually."""
+"""The steps of a pipeline: stages that are taken out of it, to be run one by one, and put together again."""
 
 import copy
-import inspect
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
-from typing import Literal, Protocol, SupportsInt, TypeGuard, cast
+from typing import cast
 
-from wdsflow.text.shell import escape
+from .pipeline_stages import (
+    Call,
+    TorchLoader,
+    WdsPipeline,
+    bare_name,
+    batch_size,
+    draws_shards,
+    is_loader,
+    is_nested,
+    is_pipeline,
+    module_of,
+    repetition,
+    title,
+)
+from .stage_handlers import Note, with_handler
 
-_CUT = 60
-# Of webdataset's batched.
-_USUAL_BATCH = 20
-# The swallowed error; whether the stage continues.
-Note = Callable[[Exception, bool], object]
-Handler = Callable[..., object]
-Call = Callable[..., Iterable[object]]
 # Puts calls in the place of all stages.
 Assemble = Callable[["Sequence[Call]"], Iterable[object]]
-
-
-class WdsPipeline(Protocol):
-    """A ``wds.DataPipeline``."""
-
-    pipeline: list[object]
-    invoke: Call
-
-
-class TorchLoader(Protocol):
-    """A torch ``DataLoader``."""
-
-    dataset: object
-    num_workers: int
-    batch_size: int | None
-    drop_last: bool
-    sampler: Iterable[object]
-    batch_sampler: Iterable[Iterable[object]] | None
-    collate_fn: Callable[[object], object]
-
-
+# Iterates over a DataLoader.
 RunLoader = Callable[[TorchLoader], Iterable[object]]
-
-
-def is_pipeline(thing: object) -> TypeGuard[WdsPipeline]:
-    """Return whether an object is a ``wds.DataPipeline`` or has its structure."""
-    return isinstance(getattr(thing, "pipeline", None), list) and hasattr(thing, "invoke")
-
-
-def is_loader(thing: object) -> TypeGuard[TorchLoader]:
-    """Return whether an object is a torch ``DataLoader``."""
-    data = sys.modules.get("torch.utils.data")
-    return data is not None and isinstance(thing, data.DataLoader)
-
-
-def is_nested(stage: object) -> bool:
-    """Return whether an object has stages of its own."""
-    return is_pipeline(stage) or is_loader(stage)
-
-
-def bare_name(stage: object) -> str:
-    """Return the usual name of a stage: ``select`` for webdataset's curried ``_select``.
-
-    >>> bare_name(partial(sorted, reverse=True)), bare_name(["a.tar"])
-    ('sorted', 'list')
-    """
-    inner = getattr(stage, "f", None) if hasattr(stage, "kw") else getattr(stage, "func", None)
-    function = inner if callable(inner) else stage
-    name = getattr(function, "__name__", None) or type(function).__name__
-    return escape(name.strip("_") or name, _CUT)
-
-
-def title(stage: object) -> str:
-    """Describe a stage as code, without its handler: ``batched(64, partial=False)``."""
-    if is_loader(stage):
-        return f"DataLoader(batch_size={stage.batch_size}, num_workers={stage.num_workers})"
-    positional = getattr(stage, "args", None)
-    named = getattr(stage, "kw", getattr(stage, "keywords", None))
-    if not isinstance(positional, tuple) or not isinstance(named, dict):
-        return bare_name(stage)
-    shown = {name: value for name, value in named.items() if name not in ("handler", "collation_fn")}
-    parts = [*map(_brief, positional), *(f"{name}={_brief(each)}" for name, each in shown.items() if each is not None)]
-    return escape(f"{bare_name(stage)}({', '.join(parts)})", _CUT)
-
-
-def _brief(value: object) -> str:
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return repr(value)
-    if isinstance(value, list | tuple | dict | set) and len(value) > 3:
-        return f"{type(value).__name__} of {len(value)}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_brief(item) for item in value) + "]"
-    name = getattr(value, "__name__", None)
-    return name if isinstance(name, str) else type(value).__name__
-
-
-def positional(stage: object) -> tuple[object, ...]:
-    """Return the positional arguments of a stage, after the source."""
-    values = getattr(stage, "args", ())
-    return values if isinstance(values, tuple) else ()
-
-
-def named(stage: object) -> dict[str, object]:
-    """Return the named arguments of a curried stage of webdataset."""
-    values = getattr(stage, "kw", {})
-    return values if isinstance(values, dict) else {}
-
-
-def argument(stage: object, name: str, place: int, default: object = None) -> object:
-    """Return an argument of a stage by name or position, or the default."""
-    values = positional(stage)
-    return values[place] if len(values) > place else named(stage).get(name, default)
-
-
-def batch_size(stage: object) -> int:
-    """Return how many items a stage or a DataLoader puts into one; 0 if it makes no batches."""
-    if is_loader(stage):
-        return stage.batch_size or 0
-    if bare_name(stage) != "batched":
-        return 0
-    size = argument(stage, "batchsize", 0)
-    return int(size) if isinstance(size, SupportsInt) else _USUAL_BATCH
-
-
-def _call_of(stage: object) -> tuple[Handler, Call] | None:
-    """Return the handler of a curried filter of webdataset, a partial or a function, and a function to replace it."""
-    function: object = getattr(stage, "f", None)
-    before: tuple[object, ...] = ()
-    after, options = positional(stage), named(stage)
-    if isinstance(stage, partial):
-        function, before, after, options = stage.func, stage.args, (), stage.keywords
-    elif inspect.isroutine(stage):
-        function = stage
-    elif not callable(function) or not hasattr(stage, "kw"):
-        return None
-    try:
-        signature = inspect.signature(function)
-        bound = signature.bind(*before, None, *after, **options)
-    except (TypeError, ValueError):
-        return None
-    if "handler" not in signature.parameters:
-        return None
-    handler = bound.arguments.get("handler", signature.parameters["handler"].default)
-
-    def run(other: Handler, *source: object) -> Iterable[object]:
-        bound = signature.bind(*before, *source, *after, **options)
-        bound.arguments["handler"] = other
-        found: Iterable[object] = function(*bound.args, **bound.kwargs)
-        return found
-
-    return (handler, run) if callable(handler) else None
-
-
-def with_handler(stage: object, note: Note) -> object:
-    """Return a stage whose handler also reports to ``note`` which errors it swallows.
-
-    It knows webdataset's curried filters, ``functools.partial``, functions with a ``handler`` parameter, and objects
-    with a ``handler`` attribute. ``stage`` itself stays unchanged; it is returned if it has no handler.
-    """
-
-    def listen(handler: Handler, error: Exception, *rest: object, **more: object) -> object:
-        # Raises if the handler passes the error on.
-        verdict = handler(error, *rest, **more)
-        note(error, bool(verdict))
-        return verdict
-
-    if call := _call_of(stage):
-        handler, run = call
-        return partial(run, partial(listen, handler))
-    own = vars(stage).get("handler") if hasattr(stage, "__dict__") else None
-    if not callable(own) or inspect.isroutine(stage):
-        return stage
-    twin = copy.copy(stage)
-    setattr(twin, "handler", partial(listen, own))  # noqa: B010 - any object may have one
-    return twin
-
-
-def module_of(thing: object) -> str:
-    """Return the module of a function, or of the class of an object."""
-    return str(getattr(thing, "__module__", None) or type(thing).__module__)
-
-
-_GENERATORS = {
-    "random": {"get": "getstate", "set": "setstate"},
-    "numpy": {"get": "random.get_state", "set": "random.set_state"},
-    "torch": {"get": "get_rng_state", "set": "set_rng_state"},
-}
-
-
-def _of_generators(what: Literal["get", "set"]) -> list[Callable[..., object]]:
-    """Return the functions of the global generators of Python, numpy and torch, as far as these are imported."""
-    loaded = ((sys.modules.get(name), paths) for name, paths in _GENERATORS.items())
-    return [attrgetter(paths[what])(module) for module, paths in loaded if module is not None]
-
-
-@contextmanager
-def same_random_state() -> Iterator[None]:
-    """Restore the global random generators afterwards."""
-    states = [(restore, get()) for get, restore in zip(_of_generators("get"), _of_generators("set"), strict=True)]
-    try:
-        yield
-    finally:
-        for restore, state in states:
-            restore(state)
 
 
 @dataclass
@@ -296,13 +118,16 @@ def _collect_pipeline(pipeline: WdsPipeline, chain: Chain) -> Assemble:
     inner, later = _collect_stages(pipeline.pipeline, pipeline.invoke, chain)
     endless, breaks = repetition(pipeline)
     if endless:
-        chain.endless, chain.breaks = True, breaks and not chain.urls
+        chain.endless = True
+        # A source that draws shards never ends a pass.
+        chain.breaks = breaks and not chain.urls
 
     def assemble(calls: Sequence[Call]) -> Iterable[object]:
         before = len(calls) - later
-        twin = copy.copy(pipeline)
-        twin.pipeline = [calls[0] if inner is None else inner(calls[:before]), *calls[before:]]
-        return cast("Iterable[object]", twin)
+        source = calls[0] if inner is None else inner(calls[:before])
+        pipeline_copy = copy.copy(pipeline)
+        pipeline_copy.pipeline = [source, *calls[before:]]
+        return cast("Iterable[object]", pipeline_copy)
 
     return assemble
 
@@ -324,20 +149,16 @@ def _collect_stages(stages: Sequence[object], invoke: Call, chain: Chain) -> tup
     """Add stages; return what makes the first one again, if that has stages of its own, and the number of the others."""
     if not stages:
         raise TypeError("the pipeline has no stages")
-    source, *others = stages
-    whole = chain.run_loader is not None and is_loader(source)
-    inner = _collect(source, chain) if is_nested(source) and not whole else None
-    for stage in stages if inner is None else others:
+    source, *later = stages
+    is_one_step = chain.run_loader is not None and is_loader(source)
+    inner: Assemble | None = None
+    if is_nested(source) and not is_one_step:
+        inner = _collect(source, chain)
+    else:
+        chain.add(source, invoke)
+    for stage in later:
         chain.add(stage, invoke)
-    return inner, len(others)
-
-
-def repetition(pipeline: object) -> tuple[bool, bool]:
-    """Return whether a pipeline repeats endlessly, and whether it still ends after a pass without a sample."""
-    if getattr(pipeline, "repetitions", 1) <= sys.maxsize // 2:
-        return False, False
-    code = getattr(getattr(type(pipeline), "iterator", None), "__code__", None)
-    return True, code is not None and "count" in code.co_varnames
+    return inner, len(later)
 
 
 def _collect_loader(loader: TorchLoader, chain: Chain) -> Assemble:
@@ -374,8 +195,8 @@ def invoke_plain(stage: object, *source: Iterable[object]) -> Iterable[object]:
     call: object = getattr(stage, "run", stage)
     if not callable(call):
         raise TypeError(f"{type(stage).__name__} is not a valid stage")
-    found: Iterable[object] = call(*source)
-    return found
+    output: Iterable[object] = call(*source)
+    return output
 
 
 def _copied(stage: object) -> object:
@@ -383,20 +204,14 @@ def _copied(stage: object) -> object:
     if isinstance(stage, list | tuple | type) or not hasattr(stage, "__dict__") or hasattr(stage, "__code__"):
         return stage
     try:
-        twin = copy.copy(stage)
+        stage_copy = copy.copy(stage)
         for name, value in vars(stage).items():
             if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
-                setattr(twin, name, copy.deepcopy(value))
+                setattr(stage_copy, name, copy.deepcopy(value))
     except Exception:  # noqa: BLE001
         # Some objects refuse to be copied; a run then changes their state like a real pass.
         return stage
-    return twin
-
-
-def draws_shards(source: object) -> bool:
-    """Return whether a source of webdataset draws shards with replacement, without end."""
-    count = getattr(source, "nshards", 0)
-    return isinstance(count, int) and count > sys.maxsize // 2
+    return stage_copy
 
 
 def _resampled_urls(stage: object) -> frozenset[str]:

@@ -11,7 +11,8 @@ from typing import cast
 
 from .logged_warnings import counting_warnings
 from .meter import Meter, RunningStage, StageTrace, Stopped, TraceRun, metered
-from .pipeline_steps import same_random_state, take_apart
+from .pipeline_steps import take_apart
+from .random_state import same_random_state
 from .trace_table import swallowed_errors, table
 from .trace_verdict import TraceEnd, verdict_of
 

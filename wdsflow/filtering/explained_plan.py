@@ -15,7 +15,8 @@ from wdsflow.filtering.ledger.sample_table import SampleTable
 from wdsflow.stages.pipeline import table
 from wdsflow.text.shell import escape
 
-_WIDEST = 60  # characters of a term
+# Characters of a term.
+_WIDEST = 60
 _NOT_MEASURED = "not measured"
 
 

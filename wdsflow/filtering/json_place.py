@@ -26,8 +26,10 @@ from wdsflow.text.words import how_many
 from .samples import Gone, ShardView, Views
 
 _NO_VALUE = frozenset({"no-json", "no-value", "not-a-number", "not-text"})
-_DEEPEST, _MOST_NAMES = 4, 1_000  # searched levels of nested objects, and names
-_LISTED = 8  # names that a message lists
+# Searched levels of nested objects, and names.
+_DEEPEST, _MOST_NAMES = 4, 1_000
+# Names that a message lists.
+_LISTED = 8
 _OF_KIND: dict[type, type[InJson]] = {int: JsonNumber, float: JsonNumber, str: JsonTextFact}
 _UNREAD: dict[type, str] = {bool: "true or false", list: "a list", dict: "an object", type(None): "null"}
 _KIND = {"json_number": "number", "json_text": "text"}
@@ -81,8 +83,10 @@ def nearest_name(views: Iterable[View], score: InJson) -> tuple[FoundName | None
     The nearest is one of the score's kind if possible. The others are at most 8, those of its kind first. The text
     describes the values under the score's name if no score reads them.
     """
-    unread: Counter[str] = Counter()  # kind of value under the name
-    counts: Counter[tuple[str, str]] = Counter()  # name of a score, path
+    # Kind of value under the name.
+    unread: Counter[str] = Counter()
+    # Name of a score, path.
+    counts: Counter[tuple[str, str]] = Counter()
     samples = 0
     for view in views:
         samples += 1
@@ -117,12 +121,15 @@ def _values(tree: object, above: str = "", level: int = 1) -> Iterator[tuple[str
 
 
 AUTO = "auto"
-_CHECKED = 20_000  # samples of all these shards together: a rare name must not cause a search of the whole set
-_SURVEYED, _SAMPLES = 3, 100  # shards, and samples of each, searched for captions
+# Samples of all these shards together: a rare name must not cause a search of the whole set.
+_CHECKED = 20_000
+# Shards, and samples of each, searched for captions.
+_SURVEYED, _SAMPLES = 3, 100
 _NO_CAPTION = frozenset({"no-caption", "not-text"})
 _JSON = ("json", "jsn")
 _NOT_TEXT = frozenset({*_JSON, "cls", "label", "class"})
-_SIGNS = frozenset("|:;*")  # characters with a meaning in a place
+# Characters with a meaning in a place.
+_SIGNS = frozenset("|:;*")
 
 
 class FoundCaptions(NamedTuple):
@@ -256,7 +263,8 @@ def _has(view: ShardView, place: str | InJson) -> bool:
         place.score(view) if isinstance(place, InJson) else view.captions(place)
     except ScoreError as error:
         return error.slug not in (_NO_VALUE if isinstance(place, InJson) else _NO_CAPTION)
-    except OSError:  # a stream that cannot seek back: unknown
+    # A stream that cannot seek back: unknown.
+    except OSError:
         return True
     return True
 
@@ -299,7 +307,8 @@ class _Survey:
         from wdsflow.scan.naming import CAPTIONS as KNOWN
 
         self._names = [name for name in KNOWN if name not in _NOT_TEXT]
-        self._texts: Counter[str] = Counter()  # member -> number of samples in which it holds text
+        # Member -> number of samples in which it holds text.
+        self._texts: Counter[str] = Counter()
         self._json = {member: ShardEvidence(Shard.stored(member)) for member in _JSON}
         self._samples = 0
 

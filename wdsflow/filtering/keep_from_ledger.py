@@ -11,7 +11,8 @@ from wdsflow.shards.source.base import SourceError, named
 from wdsflow.stages import SampleStage
 from wdsflow.stages.base import Dropped, Sample, StageError
 
-_HELD = 1 << 20  # samples of the latest shards whose outcomes are held
+# Samples of the latest shards whose outcomes are held.
+_HELD = 1 << 20
 _KEPT, _AMBIGUOUS = "", "\0"
 
 

@@ -41,7 +41,8 @@ def merge_slices(out: Path) -> RunReport:
     if not asked:
         raise LedgerError(f"{out} holds no run of filter or measure")
     layout, tars, names = as_it_was(layout, asked), asked["kind"] != "measure", [str(name) for name in asked["names"]]
-    _must_be_done(out)  # before a slice at work refuses its lock
+    # Before a slice at work refuses its lock.
+    _must_be_done(out)
     with RunRecord(layout, str(asked["kind"])) as record:
         status = _must_be_done(out)
         if not status.merged:
@@ -59,7 +60,8 @@ def merge_slices(out: Path) -> RunReport:
 
 
 def _must_be_done(out: Path) -> RunStatus:
-    status = statuses(out)[0]  # that of run.json comes first
+    # That of run.json comes first.
+    status = statuses(out)[0]
     if not status.is_done:
         raise NotDone(status)
     return status

@@ -199,7 +199,8 @@ def _scored_first(
         return _take_first(one, first, report)
 
     whole.before, whole.compares = before, True
-    with joined(options) as whole.cluster:  # once for both passes
+    # Once for both passes.
+    with joined(options) as whole.cluster:
         return whole.run()
 
 
@@ -268,12 +269,14 @@ def _take_sources(one: Pass, scored: Layout) -> None:
     """Make a pass depend on its ledgers, and compare all samples if needed."""
     found = {name: fingerprint(str(path)) for name in one.names if (path := scored.ledger(name)).is_file()}
     missing = [name for name in one.names if name not in found]
-    if missing and (one.compares or not found):  # otherwise the shards without one are reported as not done
+    # Otherwise the shards without one are reported as not done.
+    if missing and (one.compares or not found):
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise LedgerError(f"{scored.folder} has no ledger of {missing[0]}{more}: measure the shards, or leave them out")
     one.sources = digest([found.get(name) for name in one.names])
     for url, name in zip(one.urls, one.names, strict=True) if one.compares else ():
-        with suppress(SourceError):  # if one cannot be read now, the others are unaffected
+        # If one cannot be read now, the others are unaffected.
+        with suppress(SourceError):
             record = ShardRecord(0, url, name, "", input_identity(url))
             same_shard(read_about(scored.ledger(name)), record, scored.ledger(name))
     if one.compares:

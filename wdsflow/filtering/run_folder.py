@@ -14,7 +14,8 @@ from wdsflow.records.unfinished import INSIDE
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import Range
 
-MANIFEST, COSTS = "manifest", "costs"  # files, without extension
+# Files, without extension.
+MANIFEST, COSTS = "manifest", "costs"
 
 
 @dataclass
@@ -23,25 +24,38 @@ class ShardRecord(Line):
 
     passing: ClassVar[frozenset[str]] = frozenset({"failing"})
 
-    shard: int  # its index among all shards of the run
+    # Its index among all shards of the run.
+    shard: int
     url: str
-    name: str  # of the output
-    recipe: str  # digest
+    # Of the output.
+    name: str
+    # Digest.
+    recipe: str
     input: dict[str, object]
     samples: int = 0
     kept: int = 0
-    uncounted: int = 0  # kept, but not read as samples: their key is a duplicate
-    dropped: dict[str, int] = field(default_factory=dict)  # term of the predicate -> samples
-    quarantined: dict[str, int] = field(default_factory=dict)  # error -> samples
-    resized: dict[str, int] = field(default_factory=dict)  # images of kept samples, and their bytes before and after
-    failed: dict[str, int] = field(default_factory=dict)  # score: error -> samples, including those decided without it
+    # Kept, but not read as samples: their key is a duplicate.
+    uncounted: int = 0
+    # Term of the predicate -> samples.
+    dropped: dict[str, int] = field(default_factory=dict)
+    # Error -> samples.
+    quarantined: dict[str, int] = field(default_factory=dict)
+    # Images of kept samples, and their bytes before and after.
+    resized: dict[str, int] = field(default_factory=dict)
+    # Score: error -> samples, including those decided without it.
+    failed: dict[str, int] = field(default_factory=dict)
     members: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)  # reason why members belong to no sample -> members
-    headers: list[Range] = field(default_factory=list)  # global PAX headers
+    # Reason why members belong to no sample -> members.
+    left_out: dict[str, int] = field(default_factory=dict)
+    # Global PAX headers.
+    headers: list[Range] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
-    output: dict[str, object] | None = None  # identity of the tar, None if no sample was kept
-    ledger: dict[str, object] = field(default_factory=dict)  # identity
-    quarantine: dict[str, object] | None = None  # identity
+    # Identity of the tar, None if no sample was kept.
+    output: dict[str, object] | None = None
+    # Identity.
+    ledger: dict[str, object] = field(default_factory=dict)
+    # Identity.
+    quarantine: dict[str, object] | None = None
     # "dropped TERM", "quarantined ERROR", "failed SCORE: ERROR" -> key of the first such sample, and details.
     examples: dict[str, tuple[str, str]] = field(default_factory=dict)
     # Scores that failed for all samples: how often, error and detail. Not in the manifest.
@@ -187,7 +201,8 @@ def refuse(layout: Layout, asked: Mapping[str, Any]) -> None:
     _refuse_aside(layout)
     for folder, targets in _targets(layout, asked):
         if folder == layout.quarantined and layout.quarantine_folder is None:
-            continue  # only this run writes there
+            # Only this run writes there.
+            continue
         try:
             found = targets & set(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):

@@ -13,8 +13,8 @@ from wdsflow.engines.local import FirstHere, LocalEngine, OwnProcess
 from wdsflow.engines.ray_engine import RayEngine, has_gpus, share_of_gpu, slots
 from wdsflow.engines.site import Site, first_local, usable_cores, usual_processes
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import BrokenRunGuard
 from wdsflow.filtering.deciding.ledger_subset import is_complete, lacking_columns
-from wdsflow.filtering.deciding.outcomes import BrokenRunGuard
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.ledger.embeddings import Reuse
 from wdsflow.filtering.ledger.ledger_metadata import read_about
@@ -41,7 +41,8 @@ from .run_report import RunReport
 from .score_costs import models_by_digest
 
 _Costs = Callable[[Mapping[str, Model]], list[ModelCost]]
-BASE = 160 << 20  # bytes of a process before it sees a sample
+# Bytes of a process before it sees a sample.
+BASE = 160 << 20
 
 
 class TooLittleMemory(ValueError):
@@ -109,7 +110,8 @@ def engine_for(
             return OwnProcess(run_shard)
         here = options.jobs is None and program_of(recipe).is_safe(scores=scores)
         sizes = [file_size(url) for url in urls] if here else []
-        if sizes and all(sizes):  # all are files of this machine
+        # All are files of this machine.
+        if sizes and all(sizes):
             return FirstHere(run_shard, workers, lambda task: file_size(task.url), sum(sizes), locks)
         return LocalEngine(run_shard, workers, locks)
     sees = (str(layout.inside.absolute()), *first_local(url.path for url in urls))
@@ -133,9 +135,11 @@ def _actors(
     gpus: float,
 ) -> RayEngine[ShardTask]:
     """Return the engine of a run on a cluster; runs where Ray is."""
-    own = 2 * BASE  # an actor, and its process
+    # An actor, and its process.
+    own = 2 * BASE
     gpus = share_of_gpu(ray, need, gpus) if gpus and has_gpus(ray) else 0.0
-    if memory is not None:  # otherwise as many as fit into the cluster at that time
+    # Otherwise as many as fit into the cluster at that time.
+    if memory is not None:
         workers = share_memory(memory, workers, shards, image, slots(ray, gpus), own)
     return RayEngine(ray, run_shard, site, workers=workers, gpus=gpus, memory=own + image)
 
@@ -163,13 +167,16 @@ class Pass:
     compares: bool = False
     cluster: Cluster | None = None
     before: Callable[["Pass", RunReport], bool] | None = None
-    sources: object = None  # further inputs of the result
+    # Further inputs of the result.
+    sources: object = None
     other: Layout | None = None
     computes: bool = False
     given: Layout | None = None
     asked: dict[str, object] = field(init=False)
-    _was_whole: bool = field(default=False, init=False)  # without the mark of an unfinished run
-    _known: dict[str, Layout] = field(default_factory=dict, init=False)  # shards whose ledgers there lack only scores
+    # Without the mark of an unfinished run.
+    _was_whole: bool = field(default=False, init=False)
+    # Shards whose ledgers there lack only scores.
+    _known: dict[str, Layout] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.asked = {
@@ -242,7 +249,8 @@ class Pass:
         record: RunRecord | None = None
         if options.dry_run:
             folder = self.layout.folder.absolute()
-            shared = next(path for path in (folder, *folder.parents) if path.is_dir())  # other nodes see it, too
+            # Other nodes see it, too.
+            shared = next(path for path in (folder, *folder.parents) if path.is_dir())
             self.layout = Layout(stack.enter_context(scratch("run", shared if options.engine == "ray" else None)))
         else:
             record = stack.enter_context(RunRecord(self.layout, self.kind, (options.index, options.count)))
@@ -304,15 +312,18 @@ class Pass:
         """Return the place of models: on this machine one process per device, loaded and tested first."""
         options, program = self.options, program_of(self.recipe)
         models = program.models
-        if self._for_all and all(name in self._known for _, _, name in todo):  # otherwise a shard needs all of them
+        # Otherwise a shard needs all of them.
+        if self._for_all and all(name in self._known for _, _, name in todo):
             models = program.models_of(self._lacking(todo))
         first = models
         if self.scored is not None:
             # The others are loaded only if a sample lacks one of their scores.
             first = program.models_of(lacking_columns(program, self.scored, self.names))
-        if self.embedded is not None:  # models with stored embeddings are loaded only if a sample lacks one
+        # Models with stored embeddings are loaded only if a sample lacks one.
+        if self.embedded is not None:
             first = tuple(model for model in first if model not in self.embedded.served)
-        apart = options.engine != "local"  # a dead process is replaced without its worker
+        # A dead process is replaced without its worker.
+        apart = options.engine != "local"
         place = ModelPlace(device=options.device, memory=options.gpu_memory, apart=first if apart else None)
         if not models or (self.scored is not None and not self.computes) or apart:
             return place
@@ -331,7 +342,8 @@ class Pass:
     def _keep_costs(self, costs: _Costs, record: RunRecord) -> None:
         """Keep what models took next to the finished shards; a run that finished none leaves nothing."""
         if record.lines:
-            with suppress(OSError, ValueError):  # no output depends on them
+            # No output depends on them.
+            with suppress(OSError, ValueError):
                 add_costs(record.costs_path, costs(models_by_digest(program_of(self.recipe).models)))
 
     def _tasks(self, todo: Sequence[tuple[int, Shard, str]], budget: int, models: ModelPlace) -> list[ShardTask]:
@@ -388,7 +400,8 @@ class Pass:
 
 def _taken(task: ShardTask, answer: object, report: RunReport, guard: BrokenRunGuard) -> ShardRecord | ShardFailure:
     if isinstance(answer, Trouble):
-        if answer.errno and answer.errno not in UNREADABLE:  # a fault of the output: all others would fail too
+        # A fault of the output: all others would fail too.
+        if answer.errno and answer.errno not in UNREADABLE:
             raise OutputError(answer.errno, answer.text)
         failure = ShardFailure(task.shard, task.url, task.name, answer.text)
         report.failures.append(failure)

@@ -12,10 +12,12 @@ from wdsflow.filtering.shard.shard_outputs import ShardTask
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import file_size
 
-_PAUSE = 0.25  # seconds between two looks at the workers
+# Seconds between two looks at the workers.
+_PAUSE = 0.25
 # A few samples in a moment are no measurement: they include the start of decoders and models.
 _SECONDS, _SAMPLES = 3.0, 10
-_LONG = 10.0  # seconds after which even one sample is one
+# Seconds after which even one sample is one.
+_LONG = 10.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,14 @@ class RunWatch:
         self._by: Literal["bytes", "shards"] = "bytes" if all(sizes.values()) else "shards"
         self._weights = sizes if all(sizes.values()) else dict.fromkeys(sizes, 1)
         self._all, self._first = sum(self._weights.values()), tasks[0].url
-        self._finished = 0, 0, 0  # shards, samples, weight
+        # Shards, samples, weight.
+        self._finished = 0, 0, 0
         self._began = self._idle = time.monotonic()
         self._scored_since: float | None = None
-        self._known = 0, 0  # samples, shards
-        self._last = 0, 0.0, 0.0  # samples, share, seconds that they took
+        # Samples, shards.
+        self._known = 0, 0
+        # Samples, share, seconds that they took.
+        self._last = 0, 0.0, 0.0
 
     def add(self, task: ShardTask, samples: int) -> None:
         """Note that a shard is finished, or given up."""
@@ -101,7 +106,8 @@ class RunWatch:
             samples += progress.samples
             share += progress.share * self._weights[task.name]
         scoring = 0.0 if self._scored_since is None else now - self._scored_since
-        if (samples, shards) > self._known:  # not while a finished shard is on its way to ``add``
+        # Not while a finished shard is on its way to ``add``.
+        if (samples, shards) > self._known:
             self._known = samples, shards
             self._last = samples, min(1.0, share / self._all), scoring
         return RunSoFar(
@@ -125,7 +131,8 @@ def watching(watch: RunWatch, tell: Callable[[RunSoFar], object]) -> Iterator[No
     ended = threading.Event()
 
     def run() -> None:
-        with suppress(OSError):  # standard error was closed
+        # Standard error was closed.
+        with suppress(OSError):
             while not ended.wait(_PAUSE):
                 tell(watch.look())
 

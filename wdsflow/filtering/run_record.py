@@ -30,7 +30,8 @@ class Differs(ValueError):
     def __init__(self, folder: Path, before: Mapping[str, object], asked: Mapping[str, object]) -> None:
         self.differences = list(_differences(before, asked))
         kinds = [str(run.get("kind")) for run in (before, asked)]
-        other = kinds[0] != kinds[1]  # then a missing setting means nothing
+        # Then a missing setting means nothing.
+        other = kinds[0] != kinds[1]
         there, here = (
             ", ".join(pair[side] for pair in self.differences if not (other and pair[side].startswith("no ")))
             for side in (0, 1)
@@ -88,7 +89,8 @@ def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> I
     old, new = before.get("recipe"), asked.get("recipe")
     if isinstance(old, dict) and isinstance(new, dict):
         defaults = Recipe().to_dict()
-        adds = not found_any and before.get("kind") == "measure"  # other scores are added to the existing ones
+        # Other scores are added to the existing ones.
+        adds = not found_any and before.get("kind") == "measure"
         for name in (each for each in (*new, *({"precision"} - new.keys())) if not (adds and each == "scores")):
             if canonical(old.get(name)) != canonical(new.get(name)):
                 found_any = True
@@ -97,7 +99,8 @@ def _differences(before: Mapping[str, object], asked: Mapping[str, object]) -> I
         if canonical(before.get(name)) != canonical(asked.get(name)):
             found_any = True
             yield _named(name, before.get(name), asked.get(name)), _named(name, asked.get(name), before.get(name))
-    if not found_any:  # the same command, with other libraries or another version of wdsflow
+    # The same command, with other libraries or another version of wdsflow.
+    if not found_any:
         for found in differences(_rest(before), _rest(asked)):
             yield _parted(found)
 
@@ -142,8 +145,10 @@ class LeftOver(NamedTuple):
     """The shards of a run that need not be processed, or not as a whole."""
 
     done: dict[str, ShardRecord]
-    fewer: list[str]  # names of shards whose ledgers have some of the scores
-    changed: list[str]  # other finished shards, and why they must be redone
+    # Names of shards whose ledgers have some of the scores.
+    fewer: list[str]
+    # Other finished shards, and why they must be redone.
+    changed: list[str]
 
 
 class RunRecord(OutputRecord[ShardRecord]):
@@ -152,7 +157,8 @@ class RunRecord(OutputRecord[ShardRecord]):
     ``identity``: the digest of everything that determines the result; shards with another one are processed again.
     """
 
-    patience = 5.0  # workers of a killed run take a moment to notice
+    # Workers of a killed run take a moment to notice.
+    patience = 5.0
 
     def __init__(self, layout: Layout, kind: str, part: tuple[int, int] = (0, 1)) -> None:
         super().__init__(layout.folder, kind, "", ShardRecord, part=part, names=("run", MANIFEST))
@@ -277,14 +283,16 @@ class RunRecord(OutputRecord[ShardRecord]):
         super().remove()
         for path in self.layout.costs():
             path.unlink(missing_ok=True)
-        shutil.rmtree(self.layout.scored.folder, ignore_errors=True)  # only this run works in it
+        # Only this run works in it.
+        shutil.rmtree(self.layout.scored.folder, ignore_errors=True)
 
     def why(self, name: str, before: Any, now: object) -> str:
         """Return why a shard is processed again."""
         if name == "from":
             return f"its output was made from {before[1]}"
         if name == "recipe":
-            return "its scores were computed again"  # a changed recipe was already refused
+            # A changed recipe was already refused.
+            return "its scores were computed again"
         return f"the input changed ({'; '.join(differences(before, now))})"
 
 

@@ -15,8 +15,10 @@ from wdsflow.text.words import how_many
 
 from .run_folder import ShardFailure, ShardRecord
 
-_SHOWN = 20  # listed shards that are processed again
-_NAMED = 3  # listed shards with the same failure
+# Listed shards that are processed again.
+_SHOWN = 20
+# Listed shards with the same failure.
+_NAMED = 3
 
 
 @dataclass
@@ -24,14 +26,18 @@ class RunReport(OutputsReport[ShardRecord]):
     """All shards of a run, or of its slice."""
 
     out: Path
-    records: list[ShardRecord] = field(default_factory=list)  # in the order of the shards
+    # In the order of the shards.
+    records: list[ShardRecord] = field(default_factory=list)
     failures: list[ShardFailure] = field(default_factory=list)
     tars: bool = True
     dry_run: bool = False
-    whole: bool = True  # all shards of all slices are done
-    waits_for: tuple[str, ...] = ()  # scores that compare all samples, if shards are missing: nothing was decided
+    # All shards of all slices are done.
+    whole: bool = True
+    # Scores that compare all samples, if shards are missing: nothing was decided.
+    waits_for: tuple[str, ...] = ()
     quarantine: Path | None = None
-    asked: int = 0  # shards of the run, or of its slice
+    # Shards of the run, or of its slice.
+    asked: int = 0
 
     @property
     def outcomes(self) -> list[ShardRecord]:

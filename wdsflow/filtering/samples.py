@@ -17,8 +17,10 @@ from wdsflow.stages.scores.base import HeaderScore, Score, TextScore
 from wdsflow.stages.scores.sample_fields import FieldNames, chosen, parse_captions
 from wdsflow.stages.scores.sample_view import View, ViewOptions
 
-DROPPED = "dropped by "  # prefix of the trouble of a sample that a stage dropped
-_LARGEST = 17 << 20  # bytes of a text; the stages' own limits are lower
+# Prefix of the trouble of a sample that a stage dropped.
+DROPPED = "dropped by "
+# Bytes of a text; the stages' own limits are lower.
+_LARGEST = 17 << 20
 
 
 class Gone(Exception):
@@ -36,7 +38,8 @@ class Lying(NamedTuple):
     row: Row
 
 
-Member = Lying | bytes  # in the tar, or new
+# In the tar, or new.
+Member = Lying | bytes
 
 
 class Staging:
@@ -131,11 +134,15 @@ def _member(name: str, value: Member) -> Iterator[Piece]:
         yield member(name, value)
 
 
-_HEAD = 4096  # bytes; nearly all headers fit
-_PLAIN = frozenset(("jpeg", "png", "webp"))  # formats for which one read of the first bytes is enough
-_CAPTION = 4096  # bytes; longer ones take the general path
+# Bytes; nearly all headers fit.
+_HEAD = 4096
+# Formats for which one read of the first bytes is enough.
+_PLAIN = frozenset(("jpeg", "png", "webp"))
+# Bytes; longer ones take the general path.
+_CAPTION = 4096
 
-Chosen = tuple[str | None, str | None]  # the only image, the only caption; None: use the general path
+# The only image, the only caption; None: use the general path.
+Chosen = tuple[str | None, str | None]
 _CAREFUL: Chosen = None, None
 
 
@@ -196,7 +203,8 @@ class ShardView(View):
             head = self._samples.glance(data, most)
             header = read_header(head)
             if len(head) < most and (header is None or not header.width or header.format != "jpeg"):
-                head = self._samples.peek(data, most)  # in a JPEG, bytes after the size do not matter
+                # In a JPEG, bytes after the size do not matter.
+                head = self._samples.peek(data, most)
                 header = read_header(head)
             if header is None or not header.width or header.format not in _PLAIN or header.needs > len(head):
                 return None
@@ -257,7 +265,8 @@ class Views:
         self._staging = Staging(stages, samples, url) if stages else None
         self._places = parse_captions(options.captions)
         self._known: dict[tuple[str, ...], tuple[tuple[str, ...], Chosen]] = {}
-        self._last: tuple[tuple[str, ...], Chosen] = (), _CAREFUL  # of the latest sample
+        # Of the latest sample.
+        self._last: tuple[tuple[str, ...], Chosen] = (), _CAREFUL
 
     def fields_of(self, sample: TarSample) -> tuple[str, ...]:
         """Return the names of a sample's fields; the same tuple for the same names."""

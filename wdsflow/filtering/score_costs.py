@@ -19,7 +19,8 @@ class ScoreCost:
     """The costs of a score's models, in each folder where all of them were measured. ``about``: the catalog's seconds."""
 
     score: str
-    measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]  # folder -> costs
+    # Folder -> costs.
+    measured: tuple[tuple[str, tuple[ModelCost, ...]], ...]
     about: float | None
 
 

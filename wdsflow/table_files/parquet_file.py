@@ -173,11 +173,12 @@ def as_list(array: "NDArray[Any]") -> list[Any]:
     import numpy as np
 
     values: list[Any] = np.ma.getdata(array).tolist()
-    if any(type(value) is bytearray for value in values):
-        values = [bytes(value) if type(value) is bytearray else value for value in values]
     mask = np.ma.getmaskarray(array)
     for number in np.flatnonzero(mask).tolist():
         values[number] = None
+    first = next((value for value in values if value is not None), None)
+    if type(first) is bytearray:
+        values = [value if value is None else bytes(value) for value in values]
     return values
 
 

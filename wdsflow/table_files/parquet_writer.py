@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from wdsflow.shards.atomic import writing_by_name
+from wdsflow.shards.atomic import scratch_folder, writing_by_name
 from wdsflow.tables import Tables, name, system_error
 
 from .parquet_columns import Column
@@ -38,15 +37,16 @@ class ParquetWriter:
     """Collects rows part by part, and writes them to a file in one step. Use as a context manager.
 
     Args:
-        scratch: a folder for rows that do not fit into memory; a killed run leaves a folder ``rows-...`` in it.
-        group: rows of a group, a multiple of 2,048.
+    scratch: a folder for rows that do not fit into memory. It is new, in place of one that a killed run left, and removed.
+            group: rows of a group, a multiple of 2,048.
 
-    Raises TablesError, an OSError.
+        Raises TablesError, an OSError.
     """
 
     def __init__(self, scratch: Path, group: int = _GROUP) -> None:
-        self._scratch = TemporaryDirectory(dir=scratch, prefix="rows-")
-        self._tables, self._group = Tables(Path(self._scratch.name), threads=1), group
+        self._scratch = scratch_folder(scratch)
+        self._scratch.__enter__()
+        self._tables, self._group = Tables(scratch, threads=1), group
         self._begun = False
 
     def add(self, columns: Mapping[str, Column]) -> None:
@@ -67,7 +67,7 @@ class ParquetWriter:
 
     def __exit__(self, *error: object) -> None:
         self._tables.__exit__(*error)
-        self._scratch.cleanup()
+        self._scratch.__exit__(None, None, None)
 
 
 class _Rows:

@@ -56,11 +56,11 @@ def shards(folder: Path, count: int = 8, each: int = 10) -> list[str]:
     return urls
 
 
-def asked(file: str, name: str, urls: Sequence[str], *checks: Check, patience: float = 60.0) -> list[CheckResult]:
+def checked(file: str, name: str, urls: Sequence[str], *checks: Check, patience: float = 60.0) -> list[CheckResult]:
     return check_loader(f"{HERE / file}.py:{name}", checks, *scanned([*urls], "headers"), patience=patience)
 
 
-def told(result: CheckResult) -> str:
+def messages_of(result: CheckResult) -> str:
     return "; ".join(fault.message for fault in result.faults) or result.summary
 
 
@@ -96,31 +96,31 @@ SPLIT = {
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", RESUME)
 def test_a_loader_that_does_not_resume_is_named_with_the_reason(name: str, tmp_path: Path) -> None:
-    (result,) = asked("plain_loaders", name, shards(tmp_path), "resume")
+    (result,) = checked("plain_loaders", name, shards(tmp_path), "resume")
 
     assert (result.answer, {fault.code for fault in result.faults}) == (
         ("wrong", {"P327"}) if RESUME[name] else ("right", set())
-    ), told(result)
-    assert RESUME[name] in told(result)
+    ), messages_of(result)
+    assert RESUME[name] in messages_of(result)
     assert all("plain_loaders.py:" in fault.message for fault in result.faults)
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", SPLIT)
 def test_ranks_that_do_not_share_the_samples_are_named(name: str, tmp_path: Path) -> None:
-    (result,) = asked("plain_loaders", name, shards(tmp_path), "workers")
+    (result,) = checked("plain_loaders", name, shards(tmp_path), "workers")
 
     assert (result.answer, {fault.code for fault in result.faults}) == (
         ("wrong", {"P330"}) if SPLIT[name] else ("right", set())
-    ), told(result)
-    assert SPLIT[name] in told(result)
+    ), messages_of(result)
+    assert SPLIT[name] in messages_of(result)
 
 
 def test_a_shard_that_no_process_opens_is_named(tmp_path: Path) -> None:
-    (result,) = asked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
+    (result,) = checked("plain_loaders", "never_the_last", shards(tmp_path, 4), "workers")
 
     assert {fault.code for fault in result.faults} == {"P330"}
-    assert "it never opens 1 shard of 4 (such as 000003.tar)" in told(result)
+    assert "it never opens 1 shard of 4 (such as 000003.tar)" in messages_of(result)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_the_samples_in_an_item_are_counted(item: object, count: int) -> None:
 
 @pytest.mark.deep
 def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(tmp_path: Path) -> None:
-    resume, workers = asked("plain_loaders", "Noise", shards(tmp_path), "resume", "workers")
+    resume, workers = checked("plain_loaders", "Noise", shards(tmp_path), "resume", "workers")
 
     assert (resume.answer, workers.answer) == ("not judged", "not judged")
     assert all(
-        'let the loader give the key as well, such as by .to_tuple("__key__"' in told(each)
+        'let the loader give the key as well, such as by .to_tuple("__key__"' in messages_of(each)
         for each in (resume, workers)
     )
 
@@ -157,9 +157,9 @@ def test_samples_that_are_not_recognized_are_not_judged_and_the_way_out_is_said(
 @pytest.mark.deep
 @pytest.mark.parametrize(("name", "step"), [("Hangs", "load_state_dict"), ("HangsWhenSaved", "state_dict")])
 def test_a_loader_that_hangs_with_its_state_is_named(name: str, step: str, tmp_path: Path) -> None:
-    (result,) = asked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
+    (result,) = checked("plain_loaders", name, shards(tmp_path), "resume", patience=5)
 
-    assert f": {step} hangs" in told(result)
+    assert f": {step} hangs" in messages_of(result)
 
 
 def test_who_interrupts_runs_that_hang_does_not_wait_for_them(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_from_python_the_answers_are_in_the_report(tmp_path: Path) -> None:
 def test_a_large_set_is_copied_in_part_and_the_report_says_so(tmp_path: Path) -> None:
     urls = shards(tmp_path, 12, 100)
 
-    (result,) = asked("plain_loaders", "Resumes", urls, "resume")
+    (result,) = checked("plain_loaders", "Resumes", urls, "resume")
 
     assert result.answer == "right"
     assert "copies of 256 samples from 8 shards" in result.notes[-1]
@@ -265,7 +265,7 @@ def test_a_large_set_is_copied_in_part_and_the_report_says_so(tmp_path: Path) ->
 
 def test_a_loader_that_does_not_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="it has"):
-        asked("plain_loaders", "nothing", shards(tmp_path, 1), "resume")
+        checked("plain_loaders", "nothing", shards(tmp_path, 1), "resume")
 
 
 FAULTS = {
@@ -359,29 +359,29 @@ def test_a_loader_of_torch_is_judged_as_it_is(file: str, case: str, tmp_path: Pa
     name, asks = case.split()
     code, _, message = TORCH[file][case].partition(" ")
 
-    (result,) = asked(file, name, shards(tmp_path), asks)
+    (result,) = checked(file, name, shards(tmp_path), asks)
 
-    assert {fault.code for fault in result.faults} == ({code} if code else set()), told(result)
-    assert message in told(result)
+    assert {fault.code for fault in result.faults} == ({code} if code else set()), messages_of(result)
+    assert message in messages_of(result)
     if asks == "fork" and "cannot be pickled" in message:
-        assert f"{file}.py:" in told(result)
+        assert f"{file}.py:" in messages_of(result)
     if not code:
-        assert result.answer == "right", told(result)
+        assert result.answer == "right", messages_of(result)
 
 
 @pytest.mark.deep
 def test_workers_that_a_loader_does_not_have_are_a_warning(tmp_path: Path) -> None:
-    (result,) = asked("torch_loaders", "unsplit_without_workers", shards(tmp_path), "workers")
+    (result,) = checked("torch_loaders", "unsplit_without_workers", shards(tmp_path), "workers")
 
-    assert "it has num_workers=0; with 2 workers each worker reads all samples" in told(result)
+    assert "it has num_workers=0; with 2 workers each worker reads all samples" in messages_of(result)
     assert [(fault.code, fault.severity) for fault in result.faults] == [("P330", "warning")]
 
 
 @pytest.mark.deep
 def test_workers_that_take_long_to_import_the_script_do_not_hang(tmp_path: Path) -> None:
-    (result,) = asked("slow_script", "make", shards(tmp_path, 1), "fork", patience=10)
+    (result,) = checked("slow_script", "make", shards(tmp_path, 1), "fork", patience=10)
 
-    assert result.answer == "right", told(result)
+    assert result.answer == "right", messages_of(result)
 
 
 class Locked:
@@ -507,10 +507,10 @@ def test_a_sample_less_than_equal_shares_is_noted_and_no_fault() -> None:
     alone = ["a0", "a1", "a2", "b0", "b1"]
     workers = workers_of(alone)
     workers.compare(read(alone), SharedRead([read(alone[:-1])], "with 2 workers", 2))
-    noted = list(workers.notes)
+    first_notes = list(workers.notes)
     workers.compare(read(alone), SharedRead([read(alone[:-2])], "with 2 workers", 2))
 
-    assert noted == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
+    assert first_notes == ["workers: with 2 workers 1 sample left out, for full batches or equal shares"]
     assert [fault.message for fault in workers.faults.values()] == [
         "it has num_workers=0; with 2 workers 2 samples of 5 never come out (such as b0)"
     ]

@@ -11,8 +11,8 @@ from tests.validate.pipeline.small_set import judged, write
 from wdsflow.validate.pipeline import run_pipeline, user_process
 from wdsflow.validate.pipeline.judge_pipeline import RunLimits
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
-from wdsflow.validate.tracing import errors
-from wdsflow.validate.tracing.errors import machine_fault
+from wdsflow.validate.tracing import machine_faults
+from wdsflow.validate.tracing.machine_faults import machine_fault
 from wdsflow.validate.verdicts.verdict import Verdict
 
 # Each starts a process that imports PyTorch.
@@ -147,7 +147,7 @@ def test_one_that_cannot_be_built_without_a_gpu_says_so(tmp_path: Path) -> None:
 def test_errors_about_the_machine_are_told_from_those_about_samples(
     error: Exception, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "_has_gpu", lambda: False)
+    monkeypatch.setattr(machine_faults, "_has_gpu", lambda: False)
     assert machine_fault(error) == fault
 
     wrapped = RuntimeError("in stage 3")
@@ -156,5 +156,5 @@ def test_errors_about_the_machine_are_told_from_those_about_samples(
 
 
 def test_where_there_is_a_gpu_an_error_of_it_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "_has_gpu", lambda: True)
+    monkeypatch.setattr(machine_faults, "_has_gpu", lambda: True)
     assert machine_fault(RuntimeError("CUDA error: invalid argument")) == ""

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wdsflow.validate.pipeline.copies_run import COPIES, single_valued
+from wdsflow.validate.pipeline.input_content import InputSample
 from wdsflow.validate.pipeline.marks import mark_of
-from wdsflow.validate.pipeline.output_content import InputSample, OutputContent
+from wdsflow.validate.pipeline.output_content import OutputContent
 from wdsflow.validate.pipeline.rows import row_of_sample, rows_of_batch
 from wdsflow.validate.pipeline.sample_contents import content_of
 
@@ -163,16 +164,16 @@ def copies_of(values: Sequence[int], times: Sequence[int]) -> list[dict[str, str
 
 
 def test_a_column_with_a_value_for_each_sample_is_determined_by_it() -> None:
-    assert single_valued(copies_of(range(10), COPIES), COPIES, rest=0) == {""}
+    assert single_valued(copies_of(range(10), COPIES), COPIES, unfilled=0) == {""}
     twice = [2 * count for count in COPIES]
-    assert single_valued(copies_of(range(10), twice), COPIES, rest=0) == {""}
+    assert single_valued(copies_of(range(10), twice), COPIES, unfilled=0) == {""}
 
 
 def test_copies_that_a_batch_leaves_out_are_allowed_for() -> None:
     fewer = [*COPIES[:-1], COPIES[-1] - 7]
 
-    assert single_valued(copies_of(range(10), fewer), COPIES, rest=7) == {""}
-    assert single_valued(copies_of(range(10), fewer), COPIES, rest=0) == set()
+    assert single_valued(copies_of(range(10), fewer), COPIES, unfilled=7) == {""}
+    assert single_valued(copies_of(range(10), fewer), COPIES, unfilled=0) == set()
 
 
 @pytest.mark.parametrize("given_twice", [(0, 2, 4, 6, 8), (1, 3, 5, 7, 9), (5, 6, 7, 8, 9), (0, 1, 2, 3, 4)])
@@ -182,11 +183,11 @@ def test_half_of_the_samples_left_out_and_the_others_given_twice_differently_is_
     """As an image and its mirror image: there are as many values as samples."""
     times = [COPIES[number] for number in given_twice for _ in range(2)]
 
-    assert single_valued(copies_of(range(10), times), COPIES, rest=0) == set()
+    assert single_valued(copies_of(range(10), times), COPIES, unfilled=0) == set()
 
 
 def test_random_values_are_not_determined() -> None:
-    assert single_valued(copies_of(range(sum(COPIES)), [1] * sum(COPIES)), COPIES, rest=0) == set()
+    assert single_valued(copies_of(range(sum(COPIES)), [1] * sum(COPIES)), COPIES, unfilled=0) == set()
 
 
 def test_equal_contents_have_equal_marks_in_whatever_form_they_are_batched() -> None:

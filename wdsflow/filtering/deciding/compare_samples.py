@@ -13,9 +13,9 @@ from wdsflow.stages.scores.base import DatasetScore, QueryScore
 from wdsflow.stages.scores.compared_table import CREATE_COMPARED
 from wdsflow.tables import Tables
 
+from .broken_scores import MOST, BrokenRunError, BrokenScoreError, is_fault
 from .compared_ledgers import ComparedLedgers
 from .compared_values import StoredValue, write_values
-from .outcomes import MOST, BrokenRunError, BrokenScoreError, is_fault
 from .program import RAISED, Program, guarded, is_ours, plain_value
 
 

@@ -54,10 +54,14 @@ class UnknownShard(LedgerError):
 class KeptSamples(NamedTuple):
     """The kept samples of a shard."""
 
-    places: Sequence[int]  # first byte, byte after the last, of each range: samples, and global headers before them
-    kept: int  # samples
-    samples: int  # of the shard
-    digest: bytes  # of the places
+    # First byte, byte after the last, of each range: samples, and global headers before them.
+    places: Sequence[int]
+    # Samples.
+    kept: int
+    # Of the shard.
+    samples: int
+    # Of the places.
+    digest: bytes
 
     @property
     def ranges(self) -> list[Range]:
@@ -147,7 +151,8 @@ class LedgerSubset:
         """
         if not where.strip():
             raise ValueError("the predicate is empty: without one, all samples are kept")
-        fixed_conditions(Recipe(where=where))  # raises if it never holds
+        # Raises if it never holds.
+        fixed_conditions(Recipe(where=where))
         found = LedgerSubset(folder, Recipe(where=where))
         if found.recipe.stages:
             raise StagedLedger(
@@ -187,13 +192,15 @@ class LedgerSubset:
         Raises LedgerError if the ledger of a shard is missing or of another shard, SourceError.
         """
         layout, shards = Layout(folder), [self.shard(url) for url in dict.fromkeys(urls)]
-        urls_of: dict[str, Shard] = {}  # ledger -> shard
+        # Ledger -> shard.
+        urls_of: dict[str, Shard] = {}
         for shard in shards:
             if (other := urls_of.setdefault(shard.name, shard.url)) != shard.url:
                 raise LedgerError(
                     f"{other} and {shard.url} have one ledger, and {self.where} compares samples: name each shard once"
                 )
-            shard.check()  # before its values are compared with others
+            # Before its values are compared with others.
+            shard.check()
         for each in (layout.spool, layout.inside / "resolved"):
             each.mkdir(parents=True, exist_ok=True)
         names = [(number, shard.name) for number, shard in enumerate(shards)]

@@ -142,10 +142,10 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
             row, view = open_sample.sample
             for call, requests in [*open_sample.requests.items()]:
                 score = self._model_score(call)
-                known = guarded(partial(self._all_known, open_sample, requests), view)
-                if isinstance(known, Unknown):
-                    self._table.columns[call][row.number] = known
-                elif known:
+                is_complete = guarded(partial(self._all_known, open_sample, requests), view)
+                if isinstance(is_complete, Unknown):
+                    self._table.columns[call][row.number] = is_complete
+                elif is_complete:
                     self._set_value(open_sample, call, score, requests)
                 else:
                     # A second model works on what the first one returned.
@@ -158,15 +158,15 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
         by_model: dict[Model, list[tuple[int, _ItemKey]]] = {}
         for number, key in window.items:
             by_model.setdefault(key[0], []).append((number, key))
-        for model, places in by_model.items():
+        for model, keys in by_model.items():
             try:
-                outputs = self._models.map(model, [window.items.pop(place) for place in places])
+                outputs = self._models.map(model, [window.items.pop(key) for key in keys])
             except PoisonedError as error:
                 raise Unfit(
                     f"{model.called()}: {error.message}. Run again with --jobs 1 or more: models then have a separate"
                     " process, which is replaced, and the sample that caused this is quarantined"
                 ) from None
-            for (number, key), output in zip(places, outputs, strict=True):
+            for (number, key), output in zip(keys, outputs, strict=True):
                 window.samples[number].outputs[key] = output
 
     def _request(self, open_sample: _OpenSample, score: ModelScore, view: ShardView) -> list[Request]:
@@ -184,8 +184,8 @@ class ModelOutputs(AbstractContextManager["ModelOutputs"]):
     def _all_known(self, open_sample: _OpenSample, requests: Sequence[Request], _view: ShardView) -> bool:
         """Return whether all outputs of a score are known; request those that are not."""
         # Not all(...) of a generator, which would end at the first that is not known.
-        known = [self._is_known(open_sample, request) for request in requests]
-        return all(known)
+        is_known = [self._is_known(open_sample, request) for request in requests]
+        return all(is_known)
 
     def _is_known(self, open_sample: _OpenSample, request: Request) -> bool:
         """Return whether an output is known. Otherwise request it, or first that of which it is made. Raises ScoreError."""

@@ -49,9 +49,12 @@ V = TypeVar("V")
 R = TypeVar("R")
 W = TypeVar("W", bound=View)
 
-RAISED = Exception, SystemExit  # SystemExit: from libraries that behave like programs
-_KEPT_IN_DETAIL = 500  # characters
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # address of an object in memory: it differs in each run
+# SystemExit: from libraries that behave like programs.
+RAISED = Exception, SystemExit
+# Characters.
+_KEPT_IN_DETAIL = 500
+# Address of an object in memory: it differs in each run.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def guarded(compute: Callable[[V], R], view: V) -> R | Unknown:
@@ -79,7 +82,8 @@ def without_addresses(text: str) -> str:
 
 
 _COUNTED: dict[Subject, tuple[Subject, ...]] = {
-    "image": ("image", "video"),  # frames replace a missing image
+    # Frames replace a missing image.
+    "image": ("image", "video"),
     "video": ("video",),
     "caption": ("caption",),
     "sample": ("image", "video", "caption"),
@@ -111,7 +115,8 @@ def in_plain(score: Score, way: Callable[[W], Value]) -> Callable[[W], Value]:
     if score.kind != "text":
         return way
 
-    def in_ledger(view: W) -> Value:  # a run from the ledger must use the same value as the first run
+    # A run from the ledger must use the same value as the first run.
+    def in_ledger(view: W) -> Value:
         value = way(view)
         if isinstance(value, list):
             return [in_utf8(each) if isinstance(each, str) else each for each in value]
@@ -162,7 +167,8 @@ class Program:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        parse_size(recipe.image_memory)  # report an invalid size before the first sample
+        # Report an invalid size before the first sample.
+        parse_size(recipe.image_memory)
         self.shrinker = shrinker_of(recipe)
         names = all_scores()
         self.expression = parse(recipe.where, names) if recipe.where.strip() else None

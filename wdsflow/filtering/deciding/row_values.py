@@ -97,15 +97,15 @@ def results(evaluator: Evaluator, samples: SampleTable, rows: Sequence[Row]) -> 
     """
     groups: dict[frozenset[ScoreCall], list[int]] = {}
     calls = evaluator.expression.scores
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         computed = frozenset(call for call in calls if row.number in samples.columns[call])
-        groups.setdefault(computed, []).append(place)
+        groups.setdefault(computed, []).append(index)
     answers: list[bool | Unknown | None] = [None] * len(rows)
-    for computed, places in groups.items():
-        members = [rows[place] for place in places]
+    for computed, indexes in groups.items():
+        members = [rows[index] for index in indexes]
         decisions = evaluate(evaluator, samples, members, computed, calls)
-        for number, place in enumerate(places):
-            answers[place] = _result(evaluator, samples, decisions, number, members[number])
+        for number, index in enumerate(indexes):
+            answers[index] = _result(evaluator, samples, decisions, number, members[number])
     return answers
 
 

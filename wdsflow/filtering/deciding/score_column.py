@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Flags = NDArray[np.bool_]
 
-_MOST_TEXTS = 10_000  # distinct values of a text that are counted
+# Distinct values of a text that are counted.
+_MOST_TEXTS = 10_000
 
 
 @dataclass
@@ -127,7 +128,8 @@ class ScoreColumn:
         first = min((end for end in ends if 0 < end < len(values)), key=lambda end: abs(end - wanted))
         nearest = roundest_after if self.small else roundest
         found = nearest(float(values[first - 1]), float(values[first]))
-        return found if math.isfinite(found) else None  # a predicate cannot express infinity
+        # A predicate cannot express infinity.
+        return found if math.isfinite(found) else None
 
     def equals(self, share: float) -> tuple[float, int] | None:
         """Return a value, and its number of samples, that keeps every threshold away from a share of all samples.
@@ -172,8 +174,10 @@ class LedgerScores:
         self.records = records_in_order(self._layout)
         if not self.records:
             raise LedgerError(f"no shard of {folder} is finished yet")
-        asked = recorded_run(self._layout.run_file).get("urls")  # all shards of the run
-        self.left = max(len(asked) - len(self.records), 0) if isinstance(asked, list) else 0  # not finished
+        # All shards of the run.
+        asked = recorded_run(self._layout.run_file).get("urls")
+        # Not finished.
+        self.left = max(len(asked) - len(self.records), 0) if isinstance(asked, list) else 0
         self._recipe = recorded_recipe(self._layout.run_file)
         self._decided = bool(self._recipe.get("where"))
         self.calls = calls_of(read_about(self._path(self.records[0])))
@@ -182,7 +186,8 @@ class LedgerScores:
         """Return the scores of a name, or one with settings. Raises MissingScore."""
         try:
             canonical = str(parse_score(text, all_scores()))
-        except ValueError:  # a custom score that is not installed here
+        # A custom score that is not installed here.
+        except ValueError:
             canonical = text
         exact = [call for call in self.calls if str(call) == canonical]
         found = exact or [call for call in self.calls if call.name == text]
@@ -208,7 +213,8 @@ class LedgerScores:
     def _predicate(self, column: ScoreColumn) -> str | None:
         """Return the terms that a predicate needs in addition to a threshold if values are missing."""
         if ("among", "kept") in column.call.settings and self._decided:
-            return None  # it compares the samples that other terms keep
+            # It compares the samples that other terms keep.
+            return None
         if not column.missing:
             return ""
         where = str(self._recipe.get("where", ""))
@@ -282,7 +288,8 @@ def _keeps_small(call: ScoreCall) -> bool:
     """Return whether a threshold usually keeps the smaller numbers of a score; False for one that is not known here."""
     try:
         return score_of(call, "fp32").keeps_small
-    except (KeyError, ValueError):  # a custom score that is not installed, or a file that is elsewhere
+    # A custom score that is not installed, or a file that is elsewhere.
+    except (KeyError, ValueError):
         return False
 
 
@@ -319,7 +326,8 @@ def _sorted(parts: "list[Numbers]") -> "Numbers":
     import numpy as np
 
     numbers = np.concatenate(parts)
-    numbers.sort()  # NaN is last
+    # NaN is last.
+    numbers.sort()
     return numbers[: int(np.searchsorted(numbers, np.nan))]
 
 
@@ -330,7 +338,8 @@ def _count(column: ScoreColumn, values: Iterable[Any]) -> None:
             column.counts = None
 
 
-_LONGEST = 40  # characters of a text
+# Characters of a text.
+_LONGEST = 40
 
 
 def example_predicate(layout: Layout, names: Sequence[str]) -> str:

@@ -115,7 +115,7 @@ def _uids(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
 
 def _columns(layout: Layout, records: Sequence[ShardRecord], path: Path) -> int:
     count = 0
-    with ParquetWriter(layout.inside) as writer:
+    with ParquetWriter(path.with_name(f".{path.name}.rows")) as writer:
         writer.add(_img2dataset_columns([]))
         for record in records:
             rows = [_row(record.name, sample, samples) for sample, samples in _kept(layout, record)]

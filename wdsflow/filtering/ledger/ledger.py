@@ -89,7 +89,8 @@ def write_ledger(
         gathered: scores that compare samples; the compared data has a binary column.
         about: with the recipe; stored as JSON in the file's metadata, under "wdsflow".
         vectors: embeddings, which get their own columns and are written in groups of 2,048 rows.
-        scratch: a folder for embeddings that do not fit into memory, which the next run empties; by default that of the file.
+        scratch: a folder for embeddings that do not fit into memory, as ``ParquetWriter`` takes it; by default next to the
+            file.
     """
     if vectors is not None:
         about = {**about, "embeddings": vectors.about()}
@@ -101,7 +102,7 @@ def write_ledger(
     if vectors is None:
         write_parquet(path, _columns(samples, samples.rows, kinds, gathered, resized), metadata)
         return
-    with ParquetWriter(scratch or path.parent, GROUP) as writer:
+    with ParquetWriter(scratch or path.with_suffix(".rows"), GROUP) as writer:
         for number, embeddings in enumerate(vectors.groups(samples.rows)):
             rows = samples.rows[number * GROUP : (number + 1) * GROUP]
             writer.add({**_columns(samples, rows, kinds, gathered, resized), **embeddings})

@@ -25,21 +25,11 @@ from wdsflow.shards.written_names import compact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many, plain
 
-from .studio import (
-    Choice,
-    Floats,
-    Limit,
-    PredicateParts,
-    Slider,
-    choice,
-    compares_kept,
-    for_script,
-    results_of,
-    slider,
-    take_apart,
-    twins_of,
-    values_of,
-)
+from .choices import Choice, choice
+from .edges import Floats
+from .predicate_parts import Limit, PredicateParts, compares_kept, take_apart
+from .row_results import results_of, twins_of, values_of
+from .sliders import Slider, for_script, slider
 
 MOST_ROWS = 200_000
 SEED = 0
@@ -50,8 +40,10 @@ class RunFacts(OutputsReport[ShardRecord]):
     """A run, as its folder describes it."""
 
     folder: Path
-    run: dict[str, Any]  # the request: "kind", "urls", "recipe" ...
-    records: tuple[ShardRecord, ...]  # in the order of the shards
+    # The request: "kind", "urls", "recipe" ...
+    run: dict[str, Any]
+    # In the order of the shards.
+    records: tuple[ShardRecord, ...]
 
     @property
     def outcomes(self) -> Sequence[ShardRecord]:
@@ -110,7 +102,8 @@ def sampled_rows(facts: RunFacts, most: int = MOST_ROWS) -> Iterator[tuple[Shard
         yield record, read_ledger(layout.ledger(record.name), only)[0]
 
 
-FEW = 6  # samples on each side of a threshold
+# Samples on each side of a threshold.
+FEW = 6
 
 
 def near_samples(slider: Slider, start: PredicateParts, most: int) -> list[int]:
@@ -134,7 +127,8 @@ def _around(order: NDArray[np.int64], values: Floats, limit: Limit, *, above: bo
     return set(order[max(at - FEW, 0) : at + FEW].tolist())
 
 
-_PICTURES, _OF_ONE = 400, 48  # in a page; of one score
+# In a page; of one score.
+_PICTURES, _OF_ONE = 400, 48
 
 
 def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
@@ -183,7 +177,8 @@ def run_page(folder: str | os.PathLike[str], *, pictures: bool = True) -> str:
         data={"charts": {}, "studio": studio},
         title=f"wdsflow {facts.kind}: {Path(folder).absolute().name}",
         facts=facts,
-        base="" if all(map(os.path.isabs, paths)) else str(Path.cwd()),  # of relative paths in commands
+        # Of relative paths in commands.
+        base="" if all(map(os.path.isabs, paths)) else str(Path.cwd()),
         about=f"{how_many(len(facts.records), 'shard')}, {how_many(facts.total('samples'), 'sample')}",
         left=max(len(facts.run.get("urls", ())) - len(facts.records), 0),
         where=str(facts.recipe.get("where", "")),
@@ -280,7 +275,8 @@ def _pictures(
     picture: dict[int, int] = {}
     for url, starts in by_url.items():
         for begin, sample in samples_at(Shard.stored(url), starts):
-            if sample.key == rows[starts[begin]][1].key:  # otherwise the shard has changed
+            # Otherwise the shard has changed.
+            if sample.key == rows[starts[begin]][1].key:
                 picture[starts[begin]] = len(views)
                 views.append(view(sample))
     shown = {}

@@ -70,7 +70,8 @@ def share_predicate(text: str, names: Mapping[str, type[Score]]) -> str:
 
 def far_predicate(path: str, names: Mapping[str, type[Score]]) -> str:
     """Return the predicate for images that are not near those of a list: see ``reference_lists``. Raises ValueError."""
-    del names  # those of the catalog
+    # Those of the catalog.
+    del names
     found = read_list("--near", path)
     name, near = _NEAR[found.kind]
     return f"{ScoreCall(name, tuple(sorted({**found.about.get('settings', {}), 'file': path}.items())))} > {near}"

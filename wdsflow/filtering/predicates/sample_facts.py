@@ -91,7 +91,8 @@ class Has(Score):
     name: ClassVar[str] = "has"
     tier: ClassVar[Tier] = "header"
     kind: ClassVar[Kind] = "boolean"
-    argument: ClassVar[str] = "field"  # the setting that may be given without its name
+    # The setting that may be given without its name.
+    argument: ClassVar[str] = "field"
 
     field: str
 

@@ -18,7 +18,8 @@ from wdsflow.stages.scores.sample_view import View
 class _Place(NamedTuple):
     """Where the new bytes of a field are in the file."""
 
-    field: str  # its name now
+    # Its name now.
+    field: str
     start: int
     size: int
 
@@ -30,7 +31,8 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
         self._shrinker = shrinker
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
         self._end = 0
-        self._places: dict[int, dict[str, _Place]] = {}  # by number of the sample, and old name of the field
+        # By number of the sample, and old name of the field.
+        self._places: dict[int, dict[str, _Place]] = {}
         self._faults: dict[int, ScoreError | StageError] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -56,7 +58,8 @@ class ResizedImages(AbstractContextManager["ResizedImages"]):
                 self._file.write(small.data)
                 self._end += len(small.data)
         except (ScoreError, StageError) as error:
-            if error.slug != "no-image":  # then there is nothing to make smaller
+            # Then there is nothing to make smaller.
+            if error.slug != "no-image":
                 self._faults[row.number] = error
 
     def quarantine(self, kept: Iterable[Row]) -> None:

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager
 
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import BrokenScoreGuard
 from wdsflow.filtering.deciding.model_outputs import ModelOutputs
-from wdsflow.filtering.deciding.outcomes import BrokenScoreGuard
 from wdsflow.filtering.deciding.program import Program, Seen
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import ShardEmbeddings
@@ -68,7 +68,7 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         return self._window.parts(samples)
 
     def add(self, samples: Sequence[Seen]) -> None:
-        """Add the next samples, and compute what all need while their bytes are in memory."""
+        """Add the next samples, and compute what all samples need while their bytes are in memory."""
         began = time.monotonic()
         self._program.start(self._table, samples, self._mark)
         self._window.add(samples, time.monotonic() - began)

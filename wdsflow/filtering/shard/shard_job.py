@@ -10,8 +10,9 @@ from pathlib import Path
 from wdsflow.engines.base import Unfit
 from wdsflow.engines.peer import Mark
 from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.deciding.broken_scores import always_failing
 from wdsflow.filtering.deciding.compared_values import add_compared
-from wdsflow.filtering.deciding.outcomes import always_failing, count
+from wdsflow.filtering.deciding.outcomes import count
 from wdsflow.filtering.deciding.program import Program, Seen, program_of
 from wdsflow.filtering.deciding.settled import Settled
 from wdsflow.filtering.ledger.embeddings import (
@@ -41,7 +42,8 @@ from .score_samples import SampleScorer
 from .shard_outputs import ShardTask, same_sample, write_shard
 
 _OTHERS = "its ledger has other samples; measure it again with --restart"
-KILLED = "killed-worker"  # the trouble of a sample that killed its process
+# The trouble of a sample that killed its process.
+KILLED = "killed-worker"
 
 
 class KnownRows:
@@ -104,7 +106,8 @@ def run_shard(task: ShardTask, mark: Mark) -> ShardRecord | ShardFailure:
     except LedgerError as error:
         return failure(str(error), "ledger", getattr(error, "call", ""))
     except OSError as error:
-        if error.filename is None and error.errno not in UNREADABLE:  # of a file that was open
+        # Of a file that was open.
+        if error.filename is None and error.errno not in UNREADABLE:
             error.filename = str(task.layout.folder)
         raise
 
@@ -118,7 +121,8 @@ class _Job:
             raise Unfit(f"{platform.node()} would compute other values than the machine that started the run: {what}")
         self.record = ShardRecord(task.shard, task.url, task.name, task.identity, input_identity(task.url))
         self.known: KnownRows | None = None
-        self.calls: tuple[ScoreCall, ...] = ()  # the scores to compute
+        # The scores to compute.
+        self.calls: tuple[ScoreCall, ...] = ()
         self.resized: ResizedImages | None = None
 
     def run(self) -> ShardRecord:
@@ -250,7 +254,8 @@ class _Job:
             self.mark.set(sample.number)
             try:
                 view = views.view(sample)
-            except Gone as gone:  # it existed when it was scored
+            # It existed when it was scored.
+            except Gone as gone:
                 raise SourceChangedError(f"sample {row.number}: {gone.detail or gone.trouble}") from None
             yield row, view
             if not waiting:

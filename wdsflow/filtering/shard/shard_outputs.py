@@ -29,33 +29,46 @@ from .resized_images import ResizedImages
 class ShardTask:
     """The task of one shard. Picklable, for workers on this machine or another."""
 
-    shard: int  # its index among all shards of the run
+    # Its index among all shards of the run.
+    shard: int
     url: Shard
-    name: str  # of the output
+    # Of the output.
+    name: str
     recipe: Recipe
     layout: Layout
-    identity: str = ""  # digest of recipe, scores and their versions, for the manifest
-    about: dict[str, object] = field(default_factory=dict)  # for the ledger's metadata
-    tars: bool = True  # False: only the ledger
-    write: bool = True  # False: no files
-    budget: int = 1 << 30  # bytes that decoding one image may take
+    # Digest of recipe, scores and their versions, for the manifest.
+    identity: str = ""
+    # For the ledger's metadata.
+    about: dict[str, object] = field(default_factory=dict)
+    # False: only the ledger.
+    tars: bool = True
+    # False: no files.
+    write: bool = True
+    # Bytes that decoding one image may take.
+    budget: int = 1 << 30
     allow_pipe: bool = False
-    scored: Layout | None = (
-        None  # a folder with a ledger of this shard; only samples that need a score that it lacks are read
-    )
-    known: Layout | None = None  # a folder with a ledger of this shard that has some of the values
-    known_for_all: bool = True  # it has them for all samples, not only for those that needed them
-    embedded: Reuse | None = None  # a folder with a ledger of this shard whose embeddings are used
-    compares: bool = False  # the folder has the values of scores that compare all samples
-    models: ModelPlace = field(default_factory=ModelPlace)  # where scores' models run
-    aside: frozenset[int] = frozenset()  # samples that killed their process
+    # A folder with a ledger of this shard; only samples that need a score that it lacks are read.
+    scored: Layout | None = None
+    # A folder with a ledger of this shard that has some of the values.
+    known: Layout | None = None
+    # It has them for all samples, not only for those that needed them.
+    known_for_all: bool = True
+    # A folder with a ledger of this shard whose embeddings are used.
+    embedded: Reuse | None = None
+    # The folder has the values of scores that compare all samples.
+    compares: bool = False
+    # Where scores' models run.
+    models: ModelPlace = field(default_factory=ModelPlace)
+    # Samples that killed their process.
+    aside: frozenset[int] = frozenset()
 
     def without(self, sample: int) -> "ShardTask":
         """Return the same task with a quarantined sample."""
         return replace(self, aside=self.aside | {sample})
 
 
-_SMALL = 12 << 10  # mean bytes of a member
+# Mean bytes of a member.
+_SMALL = 12 << 10
 
 
 def kept_pieces(
@@ -97,7 +110,8 @@ def kept_pieces(
 
 def same_sample(row: Row, sample: TarSample | Row) -> bool:
     """Return whether a row of a ledger and a sample, or another row, have the same key at the same place."""
-    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)  # a ledger has the encoded form
+    # A ledger has the encoded form.
+    same_key = row.key == sample.key or in_utf8(row.key) == in_utf8(sample.key)
     return same_key and (row.start, row.end) == (sample.start, sample.end)
 
 
@@ -171,7 +185,7 @@ def write_shard(
         "left_out": record.left_out,
         "damage": record.damage,
     }
-    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool)
+    write_ledger(ledger, samples, program.kinds, program.gathered_calls, about, vectors, layout.spool / ledger.stem)
     record.ledger = fingerprint(str(ledger))
     if not task.tars:
         return

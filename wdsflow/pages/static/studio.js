@@ -1,5 +1,5 @@
 "use strict";
-// Sliders over the codes of filtering/page/studio.py: every sample of the page is judged at each move.
+// Sliders over the codes of filtering/page/edges.py: every sample of the page is judged at each move.
 (() => {
   const studio = wdsflow.data.studio;
   const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));

@@ -23,9 +23,6 @@ _HOP, _HOP_CONTENTS = 8 << 10, 16 << 10
 _ENDS, _LAST = 11 << 10, 32  # as ``_CLUSTER``, with 4 KiB of the member after it; bytes at the end of the one before
 _SMALL, _FAR = 6 << 10, 128 << 10  # mean bytes a member where the way of reading changes
 _BATCH = 4 << 20  # bytes of tar in one batch, names only
-# Mean bytes a member up to which everything is read where first bytes are kept. A call of the system, and memory for
-# its result, take longer than copying some members that are in the page cache, or read ahead by the kernel.
-_DENSE, _DENSE_WINDOW = 16 << 10, 1 << 20
 
 
 class Windows:
@@ -39,11 +36,8 @@ class Windows:
     def __init__(
         self, source: Source, skim: Skimmer, *, contents: bool, keep: bool = False, ends: bool = False
     ) -> None:
-        self.source, self.skim = source, skim
+        self.source, self.skim, self.contents = source, skim, contents
         self.keep = keep and not contents
-        self._contents = contents
-        # Whether members are wholly in the window: on request, or where that is the fastest.
-        self.whole = contents
         self.ends = ends and self.keep
         skim.lead = _LAST + BLOCK if self.ends else 0  # the padding is between
         self.pieces: list[Piece] = []  # windows since the latest batch, if they are kept
@@ -63,9 +57,7 @@ class Windows:
         size = max(self.step, least)
         if not skim.base <= offset <= offset + size <= skim.base + len(skim.window):
             skim.window = self.source.read_at(offset, size)
-            if self.whole:
-                self.pieces = []
-            elif self.keep:
+            if self.keep:
                 self.pieces.append((offset, skim.window))
         else:
             start = offset - skim.base
@@ -77,7 +69,7 @@ class Windows:
 
         Long extended headers stay outside: they may be larger than memory.
         """
-        if not self.whole or entry.kind != "file" or entry.size <= 0:
+        if not self.contents or entry.kind != "file" or entry.size <= 0:
             return None
         wanted = entry.size
         if entry.size > self.inside:
@@ -113,7 +105,7 @@ class Windows:
         """Move on to ``offset``; return whether a batch is due before a window is loaded there."""
         skim = self.skim
         skim.at = offset - skim.base
-        if self.whole:
+        if self.contents:
             return skim.at > len(skim.window)
         if skim.at > len(skim.window):
             skim.window, skim.base, skim.at = b"", offset, 0
@@ -155,23 +147,17 @@ class Windows:
 
     def _choose(self) -> None:
         source, mean = self.source, self.mean
-        dense = self.keep and source.fd >= 0 and 0 < mean < _DENSE
-        self.whole = self._contents or dense
-        far = mean >= (INSIDE // 2 if self.whole else _FAR)
+        far = mean >= (INSIDE // 2 if self.contents else _FAR)
         if not source.random:
             self.step = _STREAM
         elif source.fd < 0 and not source.near:  # the source itself reads ahead where nothing is left out
-            self.step = _HOP_CONTENTS if far else _WINDOW if self.whole else _MANY
-        elif dense:
-            self.step = _DENSE_WINDOW
-        elif self.whole:
+            self.step = _HOP_CONTENTS if far else _WINDOW if self.contents else _MANY
+        elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW
         else:
             cluster = _ENDS if self.ends else _HOP if self.keep else _CLUSTER
             self.step = _HOP if far else cluster if mean >= _SMALL else _MANY
-        if self.whole:
-            self.refill = None
-        else:
+        if not self.contents:
             self.full = max(16, min(1024, int(_BATCH / mean))) if mean else 16
             self.refill = self._read if self.keep or source.fd < 0 else partial(pread, source.fd, self.step)
         if far != self._hopping and source.hop(far):

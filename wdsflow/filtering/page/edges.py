@@ -1,0 +1,69 @@
+"""Edges of the values of a score, the positions of a slider, and the codes of values between them.
+
+The code of a value is 2 * n if n edges are below it, and one more if it is equal to the next.
+"""
+
+import base64
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wdsflow.text.words import number_text, roundest_after
+
+# Characters of a number that needs no rounding.
+_SHORT = 9
+
+Floats: TypeAlias = NDArray[np.float64]
+Codes: TypeAlias = NDArray[np.signedinteger]
+
+
+def edges_of(values: Floats, most: int, also: Sequence[float] = ()) -> list[float]:
+    """Return at most ``most`` edges, ascending, and those of ``also``.
+
+    Each distinct value is one if there are few enough, and all have few digits. Otherwise edges are numbers of few digits
+    before distinct values: before each of them, or at equal shares of the values.
+    """
+    ordered = np.sort(values[np.isfinite(values)])
+    distinct = np.unique(ordered)
+    if len(distinct) <= most and all(len(number_text(value)) <= _SHORT for value in distinct.tolist()):
+        edges = set(distinct.tolist())
+    elif len(distinct) <= most:
+        edges = {_edge_before(distinct, index, strictly=True) for index in range(len(distinct))}
+    else:
+        shares = np.linspace(0, len(ordered) - 1, most).astype(np.int64)
+        indexes = np.unique(np.searchsorted(distinct, ordered[shares]))
+        edges = {_edge_before(distinct, index, strictly=False) for index in indexes.tolist()}
+    return sorted(edges | {float(edge) for edge in also if math.isfinite(edge)})
+
+
+def _edge_before(distinct: Floats, index: int, *, strictly: bool) -> float:
+    """Return the number of fewest digits that is greater than the value before an index, and at most the one at it.
+
+    ``strictly``: below it, so that the edges of neighbours divide all values in both directions. Before the first value
+    there is as much room as after it.
+    """
+    value = float(distinct[index])
+    if len(distinct) == 1:
+        return value
+    if index == 0:
+        return roundest_after(2 * value - float(distinct[1]), value)
+    most = float(np.nextafter(value, -math.inf)) if strictly else value
+    below = float(distinct[index - 1])
+    return roundest_after(below, most) if below < most else value
+
+
+def codes_of(values: Floats, edges: Sequence[float]) -> Codes:
+    """Return the codes of finite values."""
+    ends = np.asarray(edges, np.float64)
+    left = np.searchsorted(ends, values, "left")
+    equal = ends[np.minimum(left, len(ends) - 1)] == values if len(ends) else np.zeros(len(values), bool)
+    codes: Codes = 2 * left + equal
+    return codes
+
+
+def packed(codes: Codes, kind: type[np.unsignedinteger]) -> str:
+    """Return whole numbers as the bytes of a type of numpy's, in base64."""
+    return base64.b64encode(codes.astype(kind).tobytes()).decode()

@@ -1,0 +1,103 @@
+"""Scores of a run's page that are numbers: a slider for each."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.predicates.values import NOT_COMPUTED
+from wdsflow.pages.histograms import Chart, chart, number
+from wdsflow.text.words import number_text
+
+from .edges import Codes, Floats, codes_of, edges_of, packed
+from .predicate_parts import PredicateParts
+from .row_results import RowValue
+
+# Positions of a value that could not be computed, and of one that was not needed.
+_NO_POSITION, _NOT_NEEDED = -1, -2
+_MOST_EDGES = 500
+# Their codes, and two for values without a position, fit into a byte.
+_EDGES_IN_A_BYTE = 120
+# Of all codes, before they are written as text.
+_MOST_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    """One numeric score of all rows: its smallest and its largest value in each sample, and their codes."""
+
+    call: ScoreCall
+    edges: list[float]
+    # Or _NO_POSITION, _NOT_NEEDED.
+    low: Codes
+    high: Codes
+    chart: Chart
+    lows: Floats
+    highs: Floats
+
+
+def slider(
+    values: Sequence[RowValue], call: ScoreCall, start: PredicateParts, *, scores: int, unknown_keeps: bool
+) -> Slider | None:
+    """Return a score with these values as a slider, one of ``scores``; None if no value is finite.
+
+    A condition over several values of one sample holds if it holds for all: the smallest and the largest decide.
+    """
+    ends = np.array([_ends(value, keeps=unknown_keeps) for value in values], np.float64)
+    low, high, state = ends.reshape(-1, 3).T
+    finite = np.flatnonzero((state == 0) & np.isfinite(low))
+    if not len(finite):
+        return None
+    most = _MOST_EDGES if 2 * scores * len(values) <= _MOST_BYTES else _EDGES_IN_A_BYTE
+    limits = [side[call].value for side in (start.low, start.high) if call in side]
+    edges = edges_of(low[finite], most, limits)
+    drawn = chart(str(call), str(call), low[finite], marks=limits)
+    assert drawn is not None
+    return Slider(call, edges, _codes(low, state, edges), _codes(high, state, edges), drawn, low, high)
+
+
+def _ends(value: RowValue, *, keeps: bool) -> tuple[float, float, int]:
+    """Return the smallest and the largest of a sample's values, and 0, or the reason without values."""
+    if value is NOT_COMPUTED:
+        return 0.0, 0.0, _NOT_NEEDED
+    values = value if isinstance(value, list) else [value]
+    numbers = [item for item in values if isinstance(item, (int, float)) and not math.isnan(item)]
+    if not numbers or (len(numbers) < len(values) and not keeps):
+        return 0.0, 0.0, _NO_POSITION
+    return min(numbers), max(numbers), 0
+
+
+def _codes(values: Floats, state: Floats, edges: Sequence[float]) -> Codes:
+    return np.where(state == 0, codes_of(values, edges), state).astype(np.int16)
+
+
+def for_script(shown: Slider, start: PredicateParts, pictures: Iterable[tuple[int, int, float]]) -> dict[str, object]:
+    """Return the data for ``studio.js``. ``pictures``: (row, number of its picture, value)."""
+    largest = 2 * len(shown.edges)
+    kind: type[np.uint8 | np.uint16] = np.uint8 if largest < 254 else np.uint16
+    special = np.iinfo(kind).max
+
+    def stored(codes: Codes) -> str:
+        return packed(
+            np.where(codes == _NO_POSITION, special, np.where(codes == _NOT_NEEDED, special - 1, codes)), kind
+        )
+
+    same = bool(np.array_equal(shown.low, shown.high))
+    ends = {
+        name: None if shown.call not in side else [shown.edges.index(side[shown.call].value), side[shown.call].strict]
+        for name, side in (("low", start.low), ("high", start.high))
+    }
+    return {
+        "name": str(shown.call),
+        "edges": [number_text(edge) for edge in shown.edges],
+        "bits": 8 * np.dtype(kind).itemsize,
+        "low": stored(shown.low),
+        "high": None if same else stored(shown.high),
+        "start": ends,
+        "chart": shown.chart.for_script(),
+        "pictures": [
+            [int(shown.low[row]), int(shown.high[row]), picture, number(value), row] for row, picture, value in pictures
+        ],
+    }
