@@ -10,21 +10,11 @@ from typing import Literal
 from ..base import Tolerance, Value, bare
 from ..sample_view import View
 from .model_score import Model, Output, Request
-from .ocr import (
-    Boxes,
-    Canvas,
-    FoundText,
-    Line,
-    Maps,
-    OnCanvas,
-    Point,
-    TextDetector,
-    TextReader,
-    UncutLines,
-    boxes_of,
-    lines_of,
-)
 from .pictures import PictureScore, Reduce
+from .text_boxes import Boxes, Canvas, Maps, OnCanvas, Point, TextBoxes, boxes_of
+from .text_detector import TextDetector
+from .text_lines import Line, UncutLines, lines_of
+from .text_reader import TextReader
 
 
 def summed(boxes: Boxes) -> float:
@@ -126,7 +116,7 @@ class ReadScore(OcrScore):
         return found
 
 
-def _lines(picture: Callable[[], Canvas], found: Maps | FoundText) -> list[Line] | UncutLines:
+def _lines(picture: Callable[[], Canvas], found: Maps | TextBoxes) -> list[Line] | UncutLines:
     return lines_of(picture().pixels, found)
 
 

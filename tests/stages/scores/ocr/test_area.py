@@ -2,7 +2,7 @@ import pytest
 
 pytest.importorskip("shapely")
 
-from wdsflow.stages.scores.model.ocr import Boxes
+from wdsflow.stages.scores.model.text_boxes import Boxes
 from wdsflow.stages.scores.model.text_in_pictures import summed, united
 
 DIAMOND = [(50.0, 0.0), (100.0, 50.0), (50.0, 100.0), (0.0, 50.0)]

@@ -14,7 +14,10 @@ from tests.stages.scores.ocr.texts import WEIGHTS, bare, loaded, run, tilted
 from tests.videos import written
 from wdsflow.memory.sizes import weigh
 from wdsflow.models.loaded import LoadedModels
-from wdsflow.stages.scores.model.ocr import OnCanvas, TextDetector, TextReader, _scores, boxes_of, cut_lines, lines_of
+from wdsflow.stages.scores.model.text_boxes import OnCanvas, boxes_of
+from wdsflow.stages.scores.model.text_detector import TextDetector, likelihoods
+from wdsflow.stages.scores.model.text_lines import cut_lines, lines_of
+from wdsflow.stages.scores.model.text_reader import TextReader
 
 MODEL = TextDetector()
 READER = TextReader()
@@ -99,7 +102,7 @@ def test_what_waits_for_a_model_is_weighed_by_its_pixels():
 def test_a_group_of_pictures_gives_what_each_gives_alone():
     several = [OnCanvas(2560).of(np.asarray(written(word))) for word in ("one", "two", "three")]
     with torch.inference_mode():
-        together = _scores(loaded(MODEL), several, (96, 256))
+        together = likelihoods(loaded(MODEL), several, (96, 256))
     assert len(together) == 3
     for item, scores in zip(several, together, strict=True):
         assert np.abs(maps([item])[0].scores - scores).max() < 1e-4
@@ -180,7 +183,8 @@ DECODER = """
 import pickle, sys
 from wdsflow.filtering.deciding.program import program_of
 from wdsflow.filtering.recipe.recipe import Recipe
-from wdsflow.stages.scores.model.ocr import boxes_of, lines_of
+from wdsflow.stages.scores.model.text_boxes import boxes_of
+from wdsflow.stages.scores.model.text_lines import lines_of
 
 pixels, found = pickle.load(sys.stdin.buffer)
 program = program_of(Recipe(scores=("ocr_area", "ocr_text")))
