@@ -18,38 +18,54 @@ from wdsflow.text.shell import Command, command
 from wdsflow.text.words import size
 
 Status = Literal["ok", "info", "warning", "error"]
-_IMAGE = 3 * 224 * 224 * 4  # bytes of one image in a batch, float32
-_DEFAULT_NEED = 2 * 4 * 64 * _IMAGE  # OpenCLIP's defaults: 2 batches ahead, 4 workers, 64 images
-_USUAL_NEED = 2 * 8 * 256 * _IMAGE  # 8 workers, 256 images
+# Bytes of one image in a batch, float32.
+_IMAGE = 3 * 224 * 224 * 4
+# OpenCLIP's defaults: 2 batches ahead, 4 workers, 64 images.
+_DEFAULT_NEED = 2 * 4 * 64 * _IMAGE
+# 8 workers, 256 images.
+_USUAL_NEED = 2 * 8 * 256 * _IMAGE
 _GIB = 1 << 30
 _MALLOC_DEBUG = ("MALLOC_CHECK_", "MALLOC_PERTURB_", "PYTHONMALLOC")
 _REWRITES = ("GOPEN_REWRITE", "GOPEN_VERBOSE", "WDS_EPOCH", "WDS_SEED", "OPENCLIP_WDS_")
 
 
-UNLIMITED = 1 << 62  # bytes or files; limits at least this high count as none
+# Bytes or files; limits at least this high count as none.
+UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The input of ``doctor``. ``None``: unknown on this system."""
 
-    versions: Mapping[str, str] = field(default_factory=dict)  # distribution -> version
-    variables: Mapping[str, str] = field(default_factory=dict)  # the environment
+    # Distribution -> version.
+    versions: Mapping[str, str] = field(default_factory=dict)
+    # The environment.
+    variables: Mapping[str, str] = field(default_factory=dict)
     system: str = "Linux"
-    start_method: str = "fork"  # of multiprocessing
-    cores: int = 8  # cores that this process may use
-    quota: float | None = None  # cores that the container grants
-    memory: int | None = None  # bytes
-    memory_limit: int | None = None  # of the container, bytes
-    shm_total: int | None = None  # bytes of /dev/shm
+    # Of multiprocessing.
+    start_method: str = "fork"
+    # Cores that this process may use.
+    cores: int = 8
+    # Cores that the container grants.
+    quota: float | None = None
+    # Bytes.
+    memory: int | None = None
+    # Of the container, bytes.
+    memory_limit: int | None = None
+    # Bytes of /dev/shm.
+    shm_total: int | None = None
     shm_free: int | None = None
-    files_soft: int | None = None  # open files per process
+    # Open files per process.
+    files_soft: int | None = None
     files_hard: int | None = None
     temp: str = "/tmp"  # noqa: S108 -- shown, not used
     temp_free: int | None = None
-    overcommit: int | None = None  # vm.overcommit_memory
-    huge_pages: str = ""  # "always", "madvise", "never"
-    libc: str = ""  # "glibc 2.36"
+    # vm.overcommit_memory.
+    overcommit: int | None = None
+    # "always", "madvise", "never".
+    huge_pages: str = ""
+    # "glibc 2.36".
+    libc: str = ""
 
 
 def this_machine() -> Machine:
@@ -121,7 +137,8 @@ class Diagnosis:
         return {"name": self.name, "status": self.status, "message": self.message, **fix}
 
 
-CheckResult = tuple[Status, str] | tuple[Status, str, str]  # status, message, and the fix if there is one
+# Status, message, and the fix if there is one.
+CheckResult = tuple[Status, str] | tuple[Status, str, str]
 
 
 def examine(machine: Machine | None = None) -> list[Diagnosis]:
@@ -153,7 +170,8 @@ def _start_method(machine: Machine) -> Iterator[CheckResult]:
     if machine.start_method == "fork":
         yield "ok", "fork"
     elif version and version < (4,):
-        if release(machine.versions.get("python", "")) < (3, 14):  # later Pythons: already among the conflicts
+        # Later Pythons: already among the conflicts.
+        if release(machine.versions.get("python", "")) < (3, 14):
             why = f"{machine.start_method}: OpenCLIP 3's pipeline holds a lambda that worker processes cannot unpickle"
             yield "error", why, "train with --workers 0, or on Linux"
     else:
@@ -289,7 +307,8 @@ def _rewrites(machine: Machine) -> Iterator[CheckResult]:
         yield "info", why, Command(command(["unset", *found]))
 
 
-CHECKS: dict[str, Callable[[Machine], Iterator[CheckResult]]] = {  # by name; one that does not apply yields nothing
+# By name; one that does not apply yields nothing.
+CHECKS: dict[str, Callable[[Machine], Iterator[CheckResult]]] = {
     "installed": _installed,
     "versions": _conflicts,
     "start method": _start_method,

@@ -21,28 +21,42 @@ class Repair:
     command: str
     safe: bool = True
     note: str = ""
-    flags: tuple[str, ...] = ()  # of a training command, with its value
-    where: str = ""  # predicate of ``wdsflow filter`` over all shards
+    # Of a training command, with its value.
+    flags: tuple[str, ...] = ()
+    # Predicate of ``wdsflow filter`` over all shards.
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """A change that would let more samples through, and how to make it."""
 
-    regains: int  # additional samples that would reach a batch
-    does: str  # the change, in one line, already escaped
-    reader: str = ""  # the reader for which it was computed
-    title: str = ""  # its title
-    usable: int | None = None  # samples that would reach a batch; None: not known, or unchanged
+    # Additional samples that would reach a batch.
+    regains: int
+    # The change, in one line, already escaped.
+    does: str
+    # The reader for which it was computed.
+    reader: str = ""
+    # Its title.
+    title: str = ""
+    # Samples that would reach a batch; None: not known, or unchanged.
+    usable: int | None = None
     now: int = 0
     samples: int = 0
-    exact: bool = True  # False: an upper bound, because the level did not read all contents
-    command: str = ""  # the command, or lines of code; may be empty
-    language: Literal["shell", "python", "yaml"] = "shell"  # of the command
-    safe: bool = True  # it changes or loses no data
-    options: tuple[str, ...] | None = None  # of ``wdsflow repair`` over all shards
-    flags: tuple[str, ...] = ()  # of the training command, which the command judges again
-    reads_on: bool = False  # the command runs the pipeline of --pipeline to its end
+    # False: an upper bound, because the level did not read all contents.
+    exact: bool = True
+    # The command, or lines of code; may be empty.
+    command: str = ""
+    # Of the command.
+    language: Literal["shell", "python", "yaml"] = "shell"
+    # It changes or loses no data.
+    safe: bool = True
+    # Of ``wdsflow repair`` over all shards.
+    options: tuple[str, ...] | None = None
+    # Of the training command, which the command judges again.
+    flags: tuple[str, ...] = ()
+    # The command runs the pipeline of --pipeline to its end.
+    reads_on: bool = False
 
     @property
     def text(self) -> str:
@@ -60,7 +74,8 @@ def promises(advice: Sequence[Advice]) -> str:
     """Return the gain of advice for each reader; readers with the same gain together; "" if none is known."""
     brings: dict[tuple[int, int, bool], list[str]] = {}
     for each in advice:
-        if each.usable:  # nothing is promised by a number of 0
+        # Nothing is promised by a number of 0.
+        if each.usable:
             title = f"{each.title} (now {each.now:,})"
             brings.setdefault((each.usable, each.samples, each.exact), []).append(title)
     return "; ".join(
@@ -75,12 +90,14 @@ class Finding:
 
     code: str
     severity: Severity
-    message: str  # place, count, consequence: one line, plain text, already escaped
+    # Place, count, consequence: one line, plain text, already escaped.
+    message: str
     shard: str | None = None
     key: str | None = None
     offset: int | None = None
     count: int = 1
-    rate: float | None = None  # count / samples, if that makes sense
+    # Count / samples, if that makes sense.
+    rate: float | None = None
     readers: tuple[str, ...] = ()
     repair: Repair | None = None
     # Reader -> samples that it loses by this and that no other finding counts: over all findings they add up to its losses.

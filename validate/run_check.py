@@ -35,8 +35,10 @@ from .rules.rule_catalog import check_codes, run_rules
 from .verdicts.verdict import Outcome, Reason, Verdict, judge
 from .verdicts.wording import no_verdict_text
 
-_MOST_DECODED = 64 << 20  # bytes of shards that are decoded without being asked to: some seconds on one core
-_SMALLEST = 10 << 10  # bytes of a tar
+# Bytes of shards that are decoded without being asked to: some seconds on one core.
+_MOST_DECODED = 64 << 20
+# Bytes of a tar.
+_SMALLEST = 10 << 10
 
 
 @keywords(CheckOptions)
@@ -138,11 +140,13 @@ def _with_pipeline(context: Context, options: CheckOptions, plan: ScanOptions) -
     if options.pipeline is None or no_verdict_text(context.evidence.shards):
         return context
     if options.check:
-        from .pipeline.check_loader import check_loader  # rarely needed
+        # Rarely needed.
+        from .pipeline.check_loader import check_loader
 
         found = check_loader(options.pipeline, checks(options.check), context.evidence, plan)
         return replace(context, checks=found)
-    from .pipeline.judge_pipeline import RunLimits, judge_pipeline  # rarely needed
+    # Rarely needed.
+    from .pipeline.judge_pipeline import RunLimits, judge_pipeline
 
     limits = RunLimits(options.samples, whole=options.level == "full")
     verdict = judge_pipeline(
@@ -186,7 +190,8 @@ def _scan_validation(
     if not parsed.val_data:
         return None
     if not_expanded(parsed.val_data):
-        return None  # OpenCLIP takes the pattern for a name: the forecast reports it
+        # OpenCLIP takes the pattern for a name: the forecast reports it.
+        return None
     if parsed.val_data == parsed.train_data or redact(parsed.val_data) == "::".join(urls):
         return evidence
     try:
@@ -195,7 +200,8 @@ def _scan_validation(
     except PipeNotAllowed:
         raise
     except NoShards:
-        return None  # the forecast reports this itself
+        # The forecast reports this itself.
+        return None
 
 
 def _by_commands(verdict: Verdict, reader: Reader, evidence: Evidence) -> Verdict:

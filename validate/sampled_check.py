@@ -39,8 +39,10 @@ from .run_check import readers_of
 from .verdicts.verdict import judge
 
 Outcome = Literal["proven", "refuted", "undecided"]
-_FIRST = 32  # draws before the first look, which can only refute
-_LAST = 16  # times as many draws as a set without lost samples needs: then it stays undecided
+# Draws before the first look, which can only refute.
+_FIRST = 32
+# Times as many draws as a set without lost samples needs: then it stays undecided.
+_LAST = 16
 
 
 @dataclass
@@ -56,7 +58,8 @@ class SampledReport:
     bound: float = 1.0
     shards: int = 0
     drawn_shards: int = 0
-    by_samples: bool = False  # shards were drawn by the number of their samples
+    # Shards were drawn by the number of their samples.
+    by_samples: bool = False
     level: str = "headers"
 
     def lines(self) -> Iterator[str]:
@@ -103,7 +106,8 @@ def sampled_check(urls: str | Sequence[str], sampled: SampledOptions, options: C
     level: Level = "full" if options.level == "auto" else options.level
     readers, plan = readers_of(options, level, found)
     weights = _listed(found)
-    _samples_of.cache_clear()  # an earlier call may have seen other shards there
+    # An earlier call may have seen other shards there.
+    _samples_of.cache_clear()
     titles = [reader.title for reader in readers]
     report = SampledReport("undecided", titles, confidence, limit, shards=len(found), by_samples=bool(weights))
     report.level, chance, drawn = level, random.Random(sampled.seed), set[str]()

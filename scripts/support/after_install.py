@@ -9,7 +9,8 @@ import sys
 import tarfile
 from pathlib import Path
 
-EXTRA = {  # packages that are not installed here, and what cannot be imported without them
+# Packages that are not installed here, and what cannot be imported without them.
+EXTRA = {
     "torch": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "torchvision": ("wdsflow.training.", "wdsflow.stages.scores.model."),
     "open_clip_train": ("wdsflow.training.",),

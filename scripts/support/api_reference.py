@@ -32,7 +32,8 @@ _PARTS = {
     "Raises:": "Raises",
 }
 _ITEM = re.compile(r"([\w*, ]+): (.*)")
-_OF_EVERY_STAGE = frozenset({"reads", "writes", "removes", "apply"})  # described once, by the base classes
+# Described once, by the base classes.
+_OF_EVERY_STAGE = frozenset({"reads", "writes", "removes", "apply"})
 _WIDTH = 100
 Definition = ast.FunctionDef | ast.ClassDef
 
@@ -149,7 +150,8 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
 def _field(node: ast.AnnAssign) -> str:
     """Return a field with its type and default."""
     made = _option(node)
-    if isinstance(node.annotation, ast.Constant):  # a name that is imported only for types
+    # A name that is imported only for types.
+    if isinstance(node.annotation, ast.Constant):
         node.annotation = ast.parse(str(node.annotation.value), mode="eval").body
     if made is None:
         return _source(node)

@@ -19,7 +19,8 @@ from .stacks import end, print_stacks
 
 PYTHON = sys.executable
 WORK = ROOT / ".test"
-LIMIT = 3 * 3600.0  # seconds for all steps; on an idle machine they take a few minutes
+# Seconds for all steps; on an idle machine they take a few minutes.
+LIMIT = 3 * 3600.0
 MARK = "mark.webdataset"
 # Of the tests, each for one process, with the seconds of processor time that it takes: those that take longest begin
 # first, so that all cores are busy to the end. What is in none of these folders, the doctests, and the tests with
@@ -50,12 +51,15 @@ PARTS = (
 )
 # So many parts begin before the rest does.
 LONG = 4
-ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")  # others run beside it in the same folder
+# Others run beside it in the same folder.
+ONCE = ("-q", "--only-expected-skips", "-p", "no:cacheprovider")
 # Processes that share cores: threads of one operation would wait for each other, and memory go back and forth to the system.
 SHARING = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 28), "MALLOC_TRIM_THRESHOLD_": str(1 << 28)}
 SHM = Path("/dev/shm")  # noqa: S108 - memory, on Linux
-ROOM = 4 << 30  # bytes
-CLASHING = "configobj==5.0.9"  # ships a top-level package `validate`, as ours must not
+# Bytes.
+ROOM = 4 << 30
+# Ships a top-level package `validate`, as ours must not.
+CLASHING = "configobj==5.0.9"
 
 _until = time.monotonic() + LIMIT
 
@@ -75,7 +79,8 @@ def main(names: list[str]) -> int:
     start = time.monotonic()
     asked = names or GATE
     beside, after = [[name for name in asked if (name in BESIDE) == quick] for quick in (True, False)]
-    with ThreadPoolExecutor(1) as thread:  # tests wait much of the time: the other steps fit in between
+    # Tests wait much of the time: the other steps fit in between.
+    with ThreadPoolExecutor(1) as thread:
         told = thread.submit(_beside, beside) if after else None
         failed = [name for name in (after or beside) if not _run(name, sys.stdout)]
     if told is not None:
@@ -185,7 +190,8 @@ def _with_webdataset1() -> str:
 
 def pytest_in_parts(out: TextIO, parts: list[str], *options: str) -> None:
     """Run tests in several processes of pytest. All have one seed, which is printed: with it the order is the same."""
-    lanes = 2 * (os.cpu_count() or 1)  # more processes than cores, because tests wait a lot
+    # More processes than cores, because tests wait a lot.
+    lanes = 2 * (os.cpu_count() or 1)
     script = [PYTHON, "scripts/support/forked_pytest.py", str(lanes), *parts, "--"]
     seed = f"--randomly-seed={random.randrange(1 << 32)}"
     # Files that are gone when their test ends need not reach a disk: thousands of times, a test would wait for it.

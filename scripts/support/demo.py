@@ -24,7 +24,8 @@ from .tiny_clip.recipe import CONFIG, CONFIG_FILE
 FOLDER = Path(".demo")
 SAMPLES, BATCH, BATCHES = 320, 16, 8
 URLS = "{000..003}.tar"
-FINDINGS = 3  # of a report are shown; the whole report is a command away
+# Of a report are shown; the whole report is a command away.
+FINDINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class Scenario:
     outcome: str
     status: int = 1
     workers: int = 2
-    with_arguments: bool = False  # the report gets those of the training run, too
+    # The report gets those of the training run, too.
+    with_arguments: bool = False
 
     @property
     def training(self) -> list[str]:
@@ -66,7 +68,8 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     os.chdir(FOLDER)
-    open_clip = OpenClip()  # takes its time to import, and can do so while we draw
+    # Takes its time to import, and can do so while we draw.
+    open_clip = OpenClip()
     drawn = example_shards.draw(SAMPLES)
     print(f"Drew {SAMPLES} little landscapes, such as {drawn[0].caption!r}.")
     print(f"They are in .demo/, {faults.SHARDS} shards a set: once valid, and once for each fault.")

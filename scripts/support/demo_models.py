@@ -11,12 +11,15 @@ from .tiny_clip import main as tiny_clip
 from .tiny_clip import recipe, shards, train
 from .tiny_clip.recipe import Recipe
 
-RECIPE = Recipe(epochs=1)  # a third of scripts/tiny_clip's; it is asked for less
+# A third of scripts/tiny_clip's; it is asked for less.
+RECIPE = Recipe(epochs=1)
 FOLDER = Path("shapes")
 SCORE = f"clip_similarity(model='local-dir:{FOLDER}/{recipe.MODEL}', pretrained='')"
 SAMPLES, WRONG, PRINTED = 800, 120, 60
-LEAST_AREA = 0.95  # under ROC
-LEAST_SHARE = 0.9  # of planted ones that go, and of good ones that stay
+# Under ROC.
+LEAST_AREA = 0.95
+# Of planted ones that go, and of good ones that stay.
+LEAST_SHARE = 0.9
 URLS = f"{{000..{planted.SHARDS - 1:03d}}}.tar"
 Wrong = list[str]
 

@@ -17,19 +17,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 LOCK = ROOT / "scripts" / "locks" / "wdsflow.txt"
-WEBDATASET1 = ROOT / ".test" / "webdataset1"  # webdataset 1.x, next to the 0.2.86 that OpenCLIP wants
+# webdataset 1.x, next to the 0.2.86 that OpenCLIP wants.
+WEBDATASET1 = ROOT / ".test" / "webdataset1"
 WEBDATASET1_LOCK = ROOT / "scripts" / "locks" / "webdataset1.txt"
-LOWEST_DUCKDB = ROOT / ".test" / "duckdb"  # the lowest version that wdsflow allows
+# The lowest version that wdsflow allows.
+LOWEST_DUCKDB = ROOT / ".test" / "duckdb"
 LOWEST_DUCKDB_LOCK = ROOT / "scripts" / "locks" / "duckdb.txt"
-JUICER = ROOT / ".test" / "data-juicer"  # an environment of its own, for what is measured next to it
+# An environment of its own, for what is measured next to it.
+JUICER = ROOT / ".test" / "data-juicer"
 JUICER_LOCK = ROOT / "scripts" / "locks" / "data-juicer.txt"
-SPHINX = ROOT / ".test" / "sphinx"  # Sphinx wants other versions than what is tested
+# Sphinx wants other versions than what is tested.
+SPHINX = ROOT / ".test" / "sphinx"
 SPHINX_LOCK = ROOT / "scripts" / "locks" / "docs.txt"
 
 # What each script installs, as arguments of the installer.
 PURPOSES = {
     "demo": ["--editable", ".[openclip,clip,ocr]"],
-    "docs": ["--group", "pyproject.toml:build"],  # the installer; what it installs has an environment of its own
+    # The installer; what it installs has an environment of its own.
+    "docs": ["--group", "pyproject.toml:build"],
     "test": ["--editable", ".[openclip]", "--group", "pyproject.toml:dev"],
 }
 FIRST_TIME = "Installing into .venv, which takes some minutes the first time, nearly all of it for PyTorch"
@@ -58,7 +63,8 @@ def ensure(purpose: str) -> None:
     wanted = _fingerprint(purpose)
     if stamp.is_file() and stamp.read_text() == wanted and python().exists():
         return
-    if VENV.is_symlink():  # what another checkout uses would change under it
+    # What another checkout uses would change under it.
+    if VENV.is_symlink():
         sys.exit(f"{VENV} is a link to {VENV.resolve()}: remove it, and run this again to get an environment here")
     start = time.monotonic()
     print(f"{AGAIN if stamp.is_file() else FIRST_TIME} ... ", end="", flush=True)
@@ -128,7 +134,8 @@ def _ensure_beside(folder: Path, lock: Path) -> Path:
 
 
 def _fingerprint(purpose: str) -> str:
-    project = (ROOT / "pyproject.toml").read_text().partition("[tool.pytest")[0]  # what follows is not installed
+    # What follows is not installed.
+    project = (ROOT / "pyproject.toml").read_text().partition("[tool.pytest")[0]
     parts = [sys.version, *PURPOSES[purpose], LOCK.read_text(), project, str(ROOT)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

@@ -163,7 +163,8 @@ def _clip(scene: Scene) -> bytes:
 
     from PIL import Image
 
-    av = import_module("av")  # not all of it has types
+    # Not all of it has types.
+    av = import_module("av")
     stream = io.BytesIO()
     with av.open(stream, "w", format="mp4") as container:
         track = container.add_stream("mpeg4", rate=10)

@@ -37,19 +37,23 @@ LARGE = (
     "psutil",
 )
 TESTED = "wdsflow"
-WITH_WEBDATASET = "wdsflow.training"  # whose version differs between the processes
+# Whose version differs between the processes.
+WITH_WEBDATASET = "wdsflow.training"
 
 
 def main(arguments: list[str]) -> int:
     """Run pytest for each group of folders; return 0 if none failed."""
     lanes, cut = int(arguments[0]), arguments.index("--")
     waiting, options = arguments[1:cut], arguments[cut + 1 :]
-    sys.path[0] = os.getcwd()  # as python -m pytest has it
-    if sys.platform == "linux":  # elsewhere a fork may not use what its parent has loaded
+    # As python -m pytest has it.
+    sys.path[0] = os.getcwd()
+    # Elsewhere a fork may not use what its parent has loaded.
+    if sys.platform == "linux":
         for name in (*LARGE, *_tested()):
             importlib.import_module(name)
         _collect_one()
-        gc.freeze()  # neither looked through nor copied in each process
+        # Neither looked through nor copied in each process.
+        gc.freeze()
     running: dict[int, tuple[str, IO[bytes]]] = {}
     failed: list[str] = []
     while waiting or running:
@@ -66,7 +70,8 @@ def main(arguments: list[str]) -> int:
                     if early := {name for name in os.listdir(path) if name in sys.modules}:
                         sys.exit(f"{path} comes too late for {', '.join(sorted(early))}: imported before the fork")
                     sys.path.insert(0, path)
-                    os.environ["PYTHONPATH"] = path  # of the processes that tests start
+                    # Of the processes that tests start.
+                    os.environ["PYTHONPATH"] = path
                 _pytest([*options, *folders.split(",")])
             running[process] = part, printed
         process, status = os.wait()

@@ -16,7 +16,8 @@ class Loaded:
     """What came out of the loader in the time that it had."""
 
     batches: int
-    images: list[int]  # shape of the first batch
+    # Shape of the first batch.
+    images: list[int]
     texts: list[int]
     seconds: float
     error: str
@@ -38,7 +39,8 @@ class OpenClip:
             [sys.executable, str(PROBE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         self._version = ""
-        self._patience = 0.0  # seconds; how long a valid set takes on this machine is not known yet
+        # Seconds; how long a valid set takes on this machine is not known yet.
+        self._patience = 0.0
 
     @property
     def version(self) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/code-map.md"
 _HEADING = "\n## Packages\n"
-_LINKS = {"validate", "stages"}  # within wdsflow/, to the folders at the top
+# Within wdsflow/, to the folders at the top.
+_LINKS = {"validate", "stages"}
 
 
 def code_map() -> str:

@@ -24,7 +24,8 @@ from .environment import ROOT
 
 IMAGES = ROOT / "docs" / "images"
 SHARDS = "shards/{000..003}.tar"
-WIDTH = 106  # characters: the widest line of the report
+# Characters: the widest line of the report.
+WIDTH = 106
 SAMPLES, BYTES = 400, 8192
 
 
@@ -34,8 +35,10 @@ class Picture:
 
     name: str
     make: Callable[[Path, list[example_shards.Scene]], None]
-    command: str  # after `wdsflow`
-    options: tuple[str, ...] = ()  # further ones, that the picture does not show
+    # After `wdsflow`.
+    command: str
+    # Further ones, that the picture does not show.
+    options: tuple[str, ...] = ()
     status: int = 0
 
 

@@ -17,7 +17,8 @@ from .tiny_clip.shards import write_members
 from .tiny_clip.world import Scene, choose, jpeg
 
 SHARDS = 4
-FONT, MARGIN = 16, 4  # pixels
+# Pixels.
+FONT, MARGIN = 16, 4
 
 
 def shuffled_captions(folder: Path, *, samples: int, wrong: int, seed: int = 0) -> set[str]:

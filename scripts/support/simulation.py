@@ -31,8 +31,10 @@ from wdsflow.records.run_status import statuses
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.shard_identity import input_identity
 
-SAMPLES = 1000  # of each pretended shard
-_LINE = 420  # bytes of a line of the record, about
+# Of each pretended shard.
+SAMPLES = 1000
+# Bytes of a line of the record, about.
+_LINE = 420
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TextIO
 
 import psutil
 
-_PATIENCE = 30.0  # seconds for one process
+# Seconds for one process.
+_PATIENCE = 30.0
 
 
 def print_stacks(process: psutil.Process, to: TextIO) -> None:
@@ -32,7 +33,8 @@ def end(process: psutil.Process) -> None:
     for each in found:
         with contextlib.suppress(psutil.Error):
             each.kill()
-    psutil.wait_procs(found[1:], timeout=_PATIENCE)  # the first belongs to its parent
+    # The first belongs to its parent.
+    psutil.wait_procs(found[1:], timeout=_PATIENCE)
 
 
 def family(process: psutil.Process) -> list[psutil.Process]:

@@ -152,7 +152,8 @@ def _field_map(context: Context, verdict: Verdict) -> Iterator[Advice]:
     shards = context.evidence.shards
     name = _json_caption(shards)
     if verdict.reader == "energon" and name is not None and not set(name) & set("[],"):
-        import yaml  # 10 ms, for few sets
+        # 10 ms, for few sets.
+        import yaml
 
         captions = [*(["txt"] if _has(shards, "txt") else []), f"json[{name}]"]
         settings = captioning([field for field in IMAGE_FIELDS if _has(shards, field)], captions)

@@ -9,17 +9,20 @@ from wdsflow.text.shell import command, quote_path
 
 from .training_flags import train_data, with_flags
 
-_NAMED = 4  # shards that a command lists individually
+# Shards that a command lists individually.
+_NAMED = 4
 
 
 @dataclass(frozen=True)
 class Invocation:
     """The arguments of ``wdsflow validate`` that matter for running it again."""
 
-    urls: tuple[str, ...]  # as the user wrote them
+    # As the user wrote them.
+    urls: tuple[str, ...]
     readers: tuple[str, ...] = ()
     level: str = "auto"
-    training: Sequence[str] | None = None  # words for open_clip_train
+    # Words for open_clip_train.
+    training: Sequence[str] | None = None
     world_size: int = 1
     allow_pipe: bool = False
     pipeline: str | None = None

@@ -77,7 +77,8 @@ def _for_defaults(evidence: Evidence, reader: Reader, usable: int) -> Advice | N
 def _settings(context: Context, arguments: Arguments, expected: Forecast) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     """Yield the effect of a setting, the samples that reach a batch, and the flag with its value."""
     reader = next(each for each in context.readers if each.name == expected.reader)
-    if expected.not_expanded:  # all else depends on the shards
+    # All else depends on the shards.
+    if expected.not_expanded:
         if braces := with_braces(arguments.train_data or ""):
             usable = next(each.usable for each in context.verdicts if each.reader == expected.reader)
             yield "OpenCLIP finds the shards", usable, ("--train-data", braces)
@@ -97,7 +98,8 @@ _SWITCHES = {"--dataset-resampled"}
 _WORDS = {"--dataset-type", "--train-data", "--val-data"}
 # More of them starve no worker, as a rule, and take time to distribute.
 _FEW_SHARDS = 100
-_MOST_FIXES = 8  # applied in sequence
+# Applied in sequence.
+_MOST_FIXES = 8
 
 
 class TriedSettings:

@@ -7,14 +7,20 @@ from zlib import adler32
 from wdsflow.shards.source.base import Piece, Range
 from wdsflow.shards.tar.tar_header import BLOCK
 
-END = bytes(2 * BLOCK)  # the end of a tar
-OFFSET_BITS = 44  # of an address: an input has at most 16 TiB
-_LARGEST = 0o77777777777  # the limit of a USTAR size field
-_OWNER = b"bigdata"  # as webdataset's own writer
-_MODE = b"0000444\x000000000\x000000000\0"  # and user and group
+# The end of a tar.
+END = bytes(2 * BLOCK)
+# Of an address: an input has at most 16 TiB.
+OFFSET_BITS = 44
+# The limit of a USTAR size field.
+_LARGEST = 0o77777777777
+# As webdataset's own writer.
+_OWNER = b"bigdata"
+# And user and group.
+_MODE = b"0000444\x000000000\x000000000\0"
 _TIME = b"\x0000000000000\0"
 _REST = b"0".ljust(101, b"\0") + b"ustar\x0000" + _OWNER.ljust(32, b"\0") * 2 + b"0000000\0" * 2
-_FIXED = sum(_MODE + _TIME + _REST) + 8 * 32  # the checksum itself counts as blanks
+# The checksum itself counts as blanks.
+_FIXED = sum(_MODE + _TIME + _REST) + 8 * 32
 
 
 def address(number: int, offset: int) -> int:

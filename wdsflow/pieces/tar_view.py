@@ -72,8 +72,10 @@ class TarView:
     __slots__ = ("_data", "_ends", "_origins", "size")
 
     def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._ends = array("q")  # of each piece, in the view
-        self._origins = array("q")  # of each piece: its offset in the source; that of new bytes, inverted
+        # Of each piece, in the view.
+        self._ends = array("q")
+        # Of each piece: its offset in the source; that of new bytes, inverted.
+        self._origins = array("q")
         data = bytearray()
         self.size = 0
         for piece in joined(pieces):
@@ -81,7 +83,8 @@ class TarView:
                 self._origins.append(piece[0])
                 self.size += piece[1] - piece[0]
             elif piece:
-                if self._origins and self._origins[-1] < 0:  # joins the new bytes before it
+                # Joins the new bytes before it.
+                if self._origins and self._origins[-1] < 0:
                     self._ends.pop()
                 else:
                     self._origins.append(~len(data))
@@ -117,7 +120,8 @@ class TarView:
         return self._origins[number - 1] + self._ends[number - 1] - (self._ends[number - 2] if number > 1 else 0)
 
 
-_STEP = 256 << 10  # bytes that are taken from a stream at once
+# Bytes that are taken from a stream at once.
+_STEP = 256 << 10
 
 
 def view_of(source: Source, pieces: Iterable[Piece]) -> Source:
@@ -164,7 +168,8 @@ class _StreamView(ForwardSource):
     def __init__(self, view: TarView, source: Source) -> None:
         data = _read_on(view, source)
         super().__init__(source.url, lambda: next(data, b""), next(data, b""), size=source.size, close=source.close)
-        self.compression = None  # of the bytes of a member, which may look like one
+        # Of the bytes of a member, which may look like one.
+        self.compression = None
         self._source = source
 
     def drain(self) -> None:
@@ -178,7 +183,8 @@ def _read_on(view: TarView, source: Source) -> Iterator[bytes]:
             yield part
             continue
         at, end = part
-        while not source.reaches(at + 1) and source.lift():  # over the borders of compressed streams
+        # Over the borders of compressed streams.
+        while not source.reaches(at + 1) and source.lift():
             pass
         while at < end:
             size = min(_STEP, end - at)
@@ -190,4 +196,5 @@ def _read_on(view: TarView, source: Source) -> Iterator[bytes]:
             if len(data) < size:
                 yield source.padding(at, end)
                 break
-    source.drain()  # to its checksum, before it is closed
+    # To its checksum, before it is closed.
+    source.drain()

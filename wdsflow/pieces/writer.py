@@ -15,10 +15,12 @@ from .pieces import END, joined
 
 try:
     import fcntl
-except ImportError:  # not Unix: every file is written through the page cache
+except ImportError:
+    # Not Unix: every file is written through the page cache.
     fcntl = None  # type: ignore[assignment]
 
-_STEP = 4 << 20  # bytes of the buffer, and of one write; a multiple of any disk's block
+# Bytes of the buffer, and of one write; a multiple of any disk's block.
+_STEP = 4 << 20
 
 
 class Sink:
@@ -31,13 +33,16 @@ class Sink:
     """
 
     def __init__(self, file: int, path: Path) -> None:
-        self.size = 0  # bytes so far
+        # Bytes so far.
+        self.size = 0
         self._file, self._path = file, path
         self._buffer, self._other = _buffer(), memoryview(b"")
         self._filled = 0
-        self._direct: bool | None = None  # not tried yet
+        # Not tried yet.
+        self._direct: bool | None = None
         self._thread: ThreadPoolExecutor | None = None
-        self._own = -1  # the thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other file
+        # The thread's descriptor: if Ctrl-C keeps ``close`` from waiting, it writes to no other file.
+        self._own = -1
         self._writing: Future[None] | None = None
 
     def room(self, most: int) -> memoryview:
@@ -55,7 +60,8 @@ class Sink:
     def add(self, data: bytes) -> None:
         """Append bytes. Raises OSError."""
         at, start = 0, self._filled
-        if (end := start + len(data)) < _STEP:  # nearly always
+        # Nearly always.
+        if (end := start + len(data)) < _STEP:
             self._buffer[start:end] = data
             self._filled = end
             self.size += len(data)
@@ -83,7 +89,8 @@ class Sink:
 
     def _wait(self) -> None:
         if self._writing is not None:
-            self._writing.result()  # if it failed, so does every further call
+            # If it failed, so does every further call.
+            self._writing.result()
 
     def end(self) -> None:
         """Write the rest. Raises OSError."""
@@ -99,7 +106,8 @@ class Sink:
         """Wait for the write in progress; the rest of the buffer is lost."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            with suppress(RuntimeError):  # the interpreter ends, or no thread could be started
+            # The interpreter ends, or no thread could be started.
+            with suppress(RuntimeError):
                 thread.submit(os.close, self._own)
             thread.shutdown()
 
@@ -143,7 +151,8 @@ def _buffer() -> memoryview:
     return memoryview(memory)
 
 
-_CAN_FILL = hasattr(os, "preadv")  # not on Windows
+# Not on Windows.
+_CAN_FILL = hasattr(os, "preadv")
 
 
 def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
@@ -170,7 +179,8 @@ def write_pieces(path: Path, source: Source, pieces: Iterable[Piece]) -> int:
 
 def copy_range(sink: Sink, source: Source, start: int, end: int) -> None:
     """Append a range of a source to a file. Raises SourceChangedError if the source ends early, OSError."""
-    if source.fd >= 0 and end <= (source.length or 0):  # nearly always; the same, in less time
+    # Nearly always; the same, in less time.
+    if source.fd >= 0 and end <= (source.length or 0):
         _fill(sink, source, start, end)
         return
     for origin, part in source.parts(start, end):

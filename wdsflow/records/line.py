@@ -28,11 +28,14 @@ Key = TypeVar("Key", str, tuple[str, str])
 class Counts(NamedTuple):
     """Counts of samples, members or rows. ``came + made == out + sum(left_out)``."""
 
-    what: str  # "samples"
+    # "samples".
+    what: str
     came: int
     out: int
-    left_out: Mapping[str, int]  # by reason
-    made: int | None = None  # new ones; None: this cannot happen
+    # By reason.
+    left_out: Mapping[str, int]
+    # New ones; None: this cannot happen.
+    made: int | None = None
 
     @property
     def gone(self) -> int:
@@ -87,7 +90,8 @@ def reason_lines(title: str, counts: Mapping[str, int]) -> Iterator[str]:
 
 L = TypeVar("L", bound="Line")
 Identity = dict[str, object] | None
-THERE: dict[str, object] = {}  # the identity of a file that only has to exist
+# The identity of a file that only has to exist.
+THERE: dict[str, object] = {}
 # In names that are not UTF-8; pydantic's parser, which takes half of the time of the module json, refuses it.
 _SURROGATE = re.compile(rb"\\ud[c-f]", re.IGNORECASE)
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -161,7 +165,8 @@ class OneFile(Line):
     @classmethod
     def of(cls, job: Any) -> "Self":
         """Return the line of an output that is about to be written, without what will be known later."""
-        del job  # subclasses take what they need
+        # Subclasses take what they need.
+        del job
         return cls()
 
     def failed(self, error: OSError) -> "Self":
@@ -252,7 +257,8 @@ def lines_paths(inside: Path, stem: str) -> list[Path]:
 class LinesFile:
     """The lines of a run that works, without the partial line of a killed one. Raises OSError, which names the path."""
 
-    _together = 0.1  # seconds for which lines wait for one sync: each may take as long as the work on a small shard
+    # Seconds for which lines wait for one sync: each may take as long as the work on a small shard.
+    _together = 0.1
 
     def __init__(self, path: Path) -> None:
         self._path, self._synced = path, 0.0
@@ -276,7 +282,8 @@ class LinesFile:
 
     def close(self) -> None:
         """Sync the last lines."""
-        with suppress(OSError):  # the next run writes again what was lost
+        # The next run writes again what was lost.
+        with suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)
 
@@ -292,7 +299,8 @@ def read_lines(
                 try:
                     line = kind.from_line(text)
                 except ValueError:
-                    continue  # the partial line of a killed run, or one of another version: the output is written again
+                    # The partial line of a killed run, or one of another version: the output is written again.
+                    continue
                 before = found.get(line.name)
                 if before is None or is_current(line) or not is_current(before):
                     found[line.name] = line
@@ -304,7 +312,8 @@ def is_as_written(folder: str | os.PathLike[str], run: str, kind: type[OneFile],
     try:
         written = read_lines([Path(folder, INSIDE, f"{run}.jsonl")], kind)
         return all(name in written and not other_file(Path(folder, name), written[name].identity) for name in names)
-    except OSError:  # also SourceError
+    except OSError:
+        # Also SourceError.
         return False
 
 

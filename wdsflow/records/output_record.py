@@ -49,7 +49,8 @@ class OutputRecord(Generic[L]):
         FileExistsError: the folder is a file, or its record cannot be read.
     """
 
-    patience = 1.0  # seconds to wait for another run to end
+    # Seconds to wait for another run to end.
+    patience = 1.0
 
     def __init__(
         self,
@@ -74,10 +75,14 @@ class OutputRecord(Generic[L]):
         self._names: list[str] = []
         self._is_begun = self._is_marked = False
         self.locks: list[Lock] = []
-        self.stale = 0  # temporary files of killed runs that were removed
-        self.options: dict[str, object] | None = None  # of the existing outputs
-        self.outputs: frozenset[str] = frozenset()  # all that were ever begun: files of these names are ours
-        self.is_alone = part[1] == 1  # no other slice of the run works in the folder
+        # Temporary files of killed runs that were removed.
+        self.stale = 0
+        # Of the existing outputs.
+        self.options: dict[str, object] | None = None
+        # All that were ever begun: files of these names are ours.
+        self.outputs: frozenset[str] = frozenset()
+        # No other slice of the run works in the folder.
+        self.is_alone = part[1] == 1
 
     @cached_property
     def lines(self) -> dict[str, L]:
@@ -173,7 +178,8 @@ class OutputRecord(Generic[L]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is not None and self._is_begun:
-            with suppress(OSError):  # the error that ended the run counts
+            # The error that ended the run counts.
+            with suppress(OSError):
                 self.state.note(
                     ended="interrupted" if issubclass(kind, KeyboardInterrupt) else str(error) or kind.__name__
                 )
@@ -230,7 +236,8 @@ class OutputRecord(Generic[L]):
                 begin_shards(self.folder, self._run, len(names))
                 self._is_marked = True
         if self.is_alone and len(lines_paths(self.inside, self._stem)) > 1:
-            self._write_lines()  # those of slices, so that later ones follow
+            # Those of slices, so that later ones follow.
+            self._write_lines()
         self._names, self._is_begun = names, True
         if names:
             self._stack.callback(self.state.close)
@@ -279,7 +286,8 @@ class OutputRecord(Generic[L]):
         """
         with self.together("finish"):
             if not self.is_alone:
-                vars(self).pop("lines", None)  # others have written some
+                # Others have written some.
+                vars(self).pop("lines", None)
             done = [self.lines[name] for name in self._names if self.is_done(name)]
             whole = len(done) == len(self._names)
             if whole or self.is_alone:
@@ -314,7 +322,8 @@ class OutputRecord(Generic[L]):
         self.state.forget()
         if self.outputs:
             (forget_shards if counts else undo_begin)(self.folder)
-        self._asked.unlink(missing_ok=True)  # last: it lists the files to remove
+        # Last: it lists the files to remove.
+        self._asked.unlink(missing_ok=True)
         self.options, self.outputs, self.lines, self._is_marked = None, frozenset(), {}, False
 
     def _end(self, done: Sequence[L], *, whole: bool) -> None:
@@ -340,9 +349,11 @@ class OutputRecord(Generic[L]):
 
     def _leave(self) -> None:
         """Remove files that only this run needs, and all if it finished nothing."""
-        with suppress(Busy):  # then the next run reports them
+        # Then the next run reports them.
+        with suppress(Busy):
             self.await_others()
-        with suppress(OSError):  # the error that ended the run counts
+        # The error that ended the run counts.
+        with suppress(OSError):
             self._sweep()
             if self._is_begun and self.is_alone and self.outputs and not self._has_files():
                 self.clear(counts=False)

@@ -18,7 +18,8 @@ from .working_folder import objects, store_of
 
 try:
     import fcntl
-except ImportError:  # no Unix: two runs are not kept apart
+except ImportError:
+    # No Unix: two runs are not kept apart.
     fcntl = None  # type: ignore[assignment]
 
 
@@ -30,14 +31,16 @@ class Lock:
 
     def __init__(self, path: Path, patience: float = 5.0, *, shared: bool = False) -> None:
         self.path = path
-        until = time.monotonic() + patience  # workers of a killed run take a moment to notice
+        # Workers of a killed run take a moment to notice.
+        until = time.monotonic() + patience
         while True:
             self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             taken = self._take(shared=shared)
             with suppress(FileNotFoundError):
                 if taken and os.path.samestat(os.fstat(self.fd), os.stat(path)):
                     return
-            os.close(self.fd)  # another run has it, or removed it when it ended
+            # Another run has it, or removed it when it ended.
+            os.close(self.fd)
             if not taken:
                 if time.monotonic() >= until:
                     raise Busy(f"another run works in {path.parent.parent}; wait for it or stop it")
@@ -50,7 +53,8 @@ class Lock:
             fcntl.flock(self.fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:  # a file system without locks: two runs are not kept apart there
+        except OSError:
+            # A file system without locks: two runs are not kept apart there.
             pass
         return True
 
@@ -97,14 +101,16 @@ def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
         for path in scratch:
             shutil.rmtree(path, ignore_errors=True)
         for place, _, _ in os.walk(inside, topdown=False):
-            with suppress(OSError):  # not empty
+            # Not empty.
+            with suppress(OSError):
                 os.rmdir(place)
         for path in inside.glob("lock*"):
             if path != held.path:
                 with suppress(Busy, OSError), Lock(path, patience=0) as lock:
                     lock.remove()
         held.remove()
-    with suppress(OSError):  # not empty
+    # Not empty.
+    with suppress(OSError):
         inside.rmdir()
         if made:
             folder.rmdir()
@@ -112,13 +118,15 @@ def tidy(folder: Path, scratch: Iterable[Path], *, made: bool) -> None:
 
 def is_held(path: Path) -> bool:
     """Return whether a process holds a lock, as far as this machine can see."""
-    with suppress(OSError):  # no such file
+    # No such file.
+    with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except (OSError, AttributeError):  # no locks here
+        except (OSError, AttributeError):
+            # No locks here.
             return False
         finally:
             os.close(fd)

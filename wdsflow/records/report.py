@@ -129,7 +129,8 @@ Job = TypeVar("Job", bound=OutputJob)
 F = TypeVar("F", bound=OneFile)
 Write = Callable[[Job, F, Event], object]
 MadeFrom = Callable[[Job], dict[str, object]]
-Runner = Callable[..., None]  # run_in_threads or run_on_shards
+# run_in_threads or run_on_shards.
+Runner = Callable[..., None]
 
 
 def run_outputs(
@@ -176,7 +177,8 @@ def run_outputs(
         made, line = written
         done[job.target] = line
         if line.output is None and made:
-            job.target.unlink(missing_ok=True)  # it would be taken for the output of this run
+            # It would be taken for the output of this run.
+            job.target.unlink(missing_ok=True)
             records[job.target].lines.pop(job.target.name, None)
         elif line.output is None and job.target.exists():
             kept.add(job.target)

@@ -17,7 +17,8 @@ from wdsflow.shards.atomic import write_file
 from .store_lock import BEAT, this_process
 from .unfinished import command_now
 
-DONE = "done"  # ``ended`` of a slice whose outputs are done
+# ``ended`` of a slice whose outputs are done.
+DONE = "done"
 PREFIX = "state-"
 
 
@@ -32,7 +33,8 @@ class RunState:
     place: str = field(default_factory=os.getcwd)
     process: dict[str, object] = field(default_factory=this_process)
     identity: str = ""
-    ended: str = ""  # "": it works, or was killed
+    # "": it works, or was killed.
+    ended: str = ""
 
 
 def part_name(name: str, part: tuple[int, int]) -> str:
@@ -90,5 +92,6 @@ class StateFile:
     def _beat(self) -> None:
         """Show machines that do not share locks that the run lives."""
         while not self._closed.wait(BEAT):
-            with suppress(OSError):  # the next beat tries again
+            # The next beat tries again.
+            with suppress(OSError):
                 os.utime(self.path)

@@ -95,7 +95,8 @@ def statuses(out: Path | str) -> list[RunStatus]:
         others = (path for path in sorted(inside.glob("*.json")) if not path.name.startswith(PREFIX))
         stems += [(path.stem, path.stem) for path in others if path.with_suffix(".jsonl").is_file()]
         found = [_RunFiles(inside, *each, holder).status() for each in stems]
-        found = [each for each in found if each.total("shards")]  # what index records is not planned
+        # What index records is not planned.
+        found = [each for each in found if each.total("shards")]
         found = found or [*_reading(inside, holder)]
     if not found:
         raise NoRun(f"no run of wdsflow has written to {out}")
@@ -178,18 +179,21 @@ class _RunFiles:
 
     def _phase(self, state: RunState | None, path: Path | None) -> Phase:
         """Return the phase of a slice whose outputs are not all done."""
-        if state is None or path is None or state.ended == DONE:  # or what it did was for another run
+        # Or what it did was for another run.
+        if state is None or path is None or state.ended == DONE:
             return "missing"
         if state.ended:
             return "failed"
-        if self._holder is not None:  # a store
+        # A store.
+        if self._holder is not None:
             mine = self._holder.get("pid") == state.process.get("pid")
             return "running" if mine and _works(self._holder) else "dead"
         if is_here(state.process):
             return "running" if is_alive(state.process) else "dead"
         if is_held(self._inside / part_name("lock", (state.index, state.count))):
             return "running"
-        with suppress(FileNotFoundError):  # it ended meanwhile
+        # It ended meanwhile.
+        with suppress(FileNotFoundError):
             return "running" if time.time() - path.stat().st_mtime < STALE else "dead"
         return "running"
 

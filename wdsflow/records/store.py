@@ -29,8 +29,10 @@ from .unfinished import COUNTS, INSIDE, MARK
 T = TypeVar("T")
 U = TypeVar("U")
 
-_AT_A_TIME = 8  # requests
-_UPLOADS = 2  # at a time: one holds up to 100 MB of a file
+# Requests.
+_AT_A_TIME = 8
+# At a time: one holds up to 100 MB of a file.
+_UPLOADS = 2
 _PULLED = frozenset((".json", ".jsonl", ".parquet"))
 # Folders inside that only a run in progress needs.
 _SCRATCH = frozenset(("spool", "resolved", "graft", "pack-scratch", "reshard-scratch"))
@@ -46,7 +48,8 @@ class _Seen(NamedTuple):
 
     inode: int
     size: int
-    changed: int  # nanoseconds since 1970
+    # Nanoseconds since 1970.
+    changed: int
 
 
 class Store:
@@ -63,12 +66,17 @@ class Store:
         self._system, root = self._attempt(lambda: filesystem(url.rstrip("/")))
         self._root = root.rstrip("/")
         if hasattr(self._system, "max_concurrency"):
-            self._system.max_concurrency = _UPLOADS  # parts of a file, of 50 MB each, which s3fs holds in memory
-        self._known: dict[str, _Seen] = {}  # the files of the store, by path
+            # Parts of a file, of 50 MB each, which s3fs holds in memory.
+            self._system.max_concurrency = _UPLOADS
+        # The files of the store, by path.
+        self._known: dict[str, _Seen] = {}
         self._stubs: set[_Seen] = set()
-        self._blank: set[str] = set()  # stubs without pieces
-        self._lines: dict[str, set[str]] = {}  # file with lines -> objects with lines that it has got since
-        self._failed = ""  # the kind of the fault
+        # Stubs without pieces.
+        self._blank: set[str] = set()
+        # File with lines -> objects with lines that it has got since.
+        self._lines: dict[str, set[str]] = {}
+        # The kind of the fault.
+        self._failed = ""
 
     def __enter__(self) -> "Store":  # noqa: PYI034 - Self needs Python 3.11
         self._lock = StoreLock(self._system, self._key(f"{INSIDE}/lock"), self.url, self._attempt)
@@ -84,7 +92,8 @@ class Store:
             if kind is None:
                 self.sync()
         finally:
-            self._lock.close(remove=self._failed != "io")  # such a fault would come again, after many tries
+            # Such a fault would come again, after many tries.
+            self._lock.close(remove=self._failed != "io")
 
     def look(self) -> dict[str, Any] | None:
         """Fill the folder with the records of runs, without holding the lock; return its content and age in seconds.
@@ -116,7 +125,8 @@ class Store:
         self._each(self._upload, new, _UPLOADS)
         stem = name.partition(".")[0]
         same = [each for each in self._known if each.rpartition("/")[2].startswith(stem)]
-        self._each(self._remove, [each for each in same if self._seen(each) is None])  # of an earlier result
+        # Of an earlier result.
+        self._each(self._remove, [each for each in same if self._seen(each) is None])
         place = self._name(lines)
         key = self._key(f"{place.removesuffix('.jsonl')}{_LINES}/{name}.json")
         self._change(key, lambda: self._system.pipe_file(key, line))
@@ -321,7 +331,8 @@ def _turn(name: str, *, stays: bool) -> int:
         return 0 if stays else _TURN_LAST
     if path.name in COUNTS:
         return 6 if stays else 7
-    if inside and path.suffix == ".json":  # options
+    # Options.
+    if inside and path.suffix == ".json":
         return 5 if stays else 8
     if inside and path.suffix == ".jsonl":
         return 2 if stays else _TURN_LINES

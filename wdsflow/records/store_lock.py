@@ -14,10 +14,14 @@ from typing import Any
 from wdsflow.shards.source.limits import reported, within_limit
 
 _log = logging.getLogger(__name__)
-BEAT = 10.0  # seconds between two writes of the lock
-STALE = 60.0  # seconds without a write after which another run takes over
-SETTLE = 1.0  # seconds until a lock that was taken over is read again: another run may have done so at the same time
-_held: set[str] = set()  # tokens of the locks of this process
+# Seconds between two writes of the lock.
+BEAT = 10.0
+# Seconds without a write after which another run takes over.
+STALE = 60.0
+# Seconds until a lock that was taken over is read again: another run may have done so at the same time.
+SETTLE = 1.0
+# Tokens of the locks of this process.
+_held: set[str] = set()
 
 
 class Busy(Exception):
@@ -44,10 +48,12 @@ class StoreLock:
     def __init__(self, system: Any, key: str, folder: str, attempt: Callable[[Callable[[], Any]], Any]) -> None:
         self._system, self._key, self._folder, self._attempt = system, key, folder, attempt
         self._mine = {**this_process(), "token": os.urandom(8).hex()}
-        commits = "hf" in system.protocol and not key.startswith("buckets/")  # of which few are allowed in an hour
+        # Of which few are allowed in an hour.
+        commits = "hf" in system.protocol and not key.startswith("buckets/")
         self._beat_every, self._stale = (30 * BEAT, 30 * STALE) if commits else (BEAT, STALE)
         self._beats, self._written = 0, time.time()
-        self._other: dict[str, Any] | None = None  # the run that took over
+        # The run that took over.
+        self._other: dict[str, Any] | None = None
         self._one_at_a_time = threading.Lock()
         self._ended = threading.Event()
         self._take()
@@ -103,10 +109,12 @@ class StoreLock:
         return found is not None and found.get("token") == self._mine["token"]
 
     def _create(self) -> None:
-        with suppress(FileExistsError):  # another run was faster, or the answer to an earlier try was lost
+        # Another run was faster, or the answer to an earlier try was lost.
+        with suppress(FileExistsError):
             try:
                 self._system.pipe_file(self._key, self._data(), mode="create")
-            except (TypeError, NotImplementedError):  # no such condition there
+            except (TypeError, NotImplementedError):
+                # No such condition there.
                 self._write()
 
     def _write(self) -> None:
@@ -130,7 +138,8 @@ class StoreLock:
 
     def _beat_on(self) -> None:
         while not self._ended.wait(self._beat_every) and self._other is None:
-            with suppress(Exception):  # the next beat, or the next upload, tries again
+            # The next beat, or the next upload, tries again.
+            with suppress(Exception):
                 self._beat()
 
 
@@ -149,7 +158,8 @@ def look_at_lock(system: Any, key: str) -> dict[str, Any] | None:
     found = _content(system, key)
     if found is None:
         return None
-    with suppress(Exception):  # not every file system knows when an object was written
+    # Not every file system knows when an object was written.
+    with suppress(Exception):
         found["age"] = time.time() - system.modified(key).timestamp()
     return found
 

@@ -17,9 +17,11 @@ from wdsflow.text.shell import command, quote_path
 from wdsflow.text.words import how_many
 
 COUNTS = ("sizes.json", "__len__")
-INSIDE = ".wdsflow"  # no reader of shards looks into it
+# No reader of shards looks into it.
+INSIDE = ".wdsflow"
 MARK = "unfinished.json"
-_LARGEST = 1 << 20  # bytes of a mark
+# Bytes of a mark.
+_LARGEST = 1 << 20
 _command: ContextVar[str] = ContextVar("command", default="")
 
 
@@ -29,8 +31,10 @@ RUNS = ("filter", "measure", "repair", "reshard", "graft", "pack", "index")
 class Unfinished(NamedTuple):
     """A run that has not written all of its shards. ``command`` resumes it in ``place``; "" if a program called it."""
 
-    run: str  # "reshard"
-    shards: int  # that it writes, at most
+    # "reshard".
+    run: str
+    # That it writes, at most.
+    shards: int
     command: str
     place: str
 
@@ -117,7 +121,8 @@ def unfinished_run(folder: str | os.PathLike[str]) -> Unfinished | None:
         return Unfinished(str(found["run"]), int(found["shards"]), str(found["command"]), str(found["place"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):  # such as one that a full disk left empty
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        # Such as one that a full disk left empty.
         return Unfinished("wdsflow", 0, "", "")
 
 
@@ -130,13 +135,15 @@ def _read_mark(folder: str | os.PathLike[str]) -> bytes:
     try:
         with reported(url):
             data: bytes = within_limit(lambda: system.cat_file(f"{path}/{INSIDE}/{MARK}", end=_LARGEST), url)
-    except Exception as error:  # every file system raises its own; a mark that cannot be read is none
+    except Exception as error:
+        # Every file system raises its own; a mark that cannot be read is none.
         raise FileNotFoundError from error
     return data
 
 
 def _unmark(folder: Path) -> None:
-    for name in (*COUNTS, MARK):  # the mark last: a run that is killed here is finished by the next
+    # The mark last: a run that is killed here is finished by the next.
+    for name in (*COUNTS, MARK):
         (folder / INSIDE / name).unlink(missing_ok=True)
 
 

@@ -16,7 +16,8 @@ _PACKED = IMAGES | {"txt", "json", "cls", "npy", "npz", "pth", "cbor", "mp", "ms
 _NUMBER = re.compile(r"\d{1,4}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
-Stem = tuple[str, str]  # folder, base name without its extension
+# Folder, base name without its extension.
+Stem = tuple[str, str]
 
 
 def cut(base: str) -> tuple[str, str]:

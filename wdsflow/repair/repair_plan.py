@@ -14,10 +14,14 @@ _FIELD = re.compile(r"[^/\s.][^/\s]*")
 class Step(NamedTuple):
     """One change that a plan asks for, beyond the structure of the shards."""
 
-    words: tuple[str, ...]  # options of ``wdsflow repair``: ("--rename", "jfif=jpg")
-    does: str  # for reports, not escaped: "rename jfif to jpg"
-    loses: bool = False  # contents of the input are missing in the output
-    must_change: bool = True  # if it changes nothing, that is probably a mistake: a misspelled name of a field
+    # Options of ``wdsflow repair``: ("--rename", "jfif=jpg").
+    words: tuple[str, ...]
+    # For reports, not escaped: "rename jfif to jpg".
+    does: str
+    # Contents of the input are missing in the output.
+    loses: bool = False
+    # If it changes nothing, that is probably a mistake: a misspelled name of a field.
+    must_change: bool = True
 
     @property
     def option(self) -> str:

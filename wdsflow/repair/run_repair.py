@@ -20,7 +20,8 @@ from .repair_record import RepairRecord
 from .repair_report import RepairReport, ShardRepair
 from .repair_shard import Job, repair_shard
 
-_CODE = 4  # version of the result of a repair
+# Version of the result of a repair.
+_CODE = 4
 
 
 @keywords(RepairOptions)

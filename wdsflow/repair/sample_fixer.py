@@ -28,8 +28,10 @@ class Field(NamedTuple):
     """One member of a repaired sample."""
 
     name: str
-    member: Member | None  # None: created by the repair
-    data: bytes | None = None  # contents, if they differ from those of the member
+    # None: created by the repair.
+    member: Member | None
+    # Contents, if they differ from those of the member.
+    data: bytes | None = None
 
     @property
     def size(self) -> int:

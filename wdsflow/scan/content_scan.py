@@ -63,7 +63,8 @@ class Frequent(Generic[T]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._counts: dict[T, int] = {}
-        self._waiting: list[T] = []  # counted together: that takes a fifth of the time
+        # Counted together: that takes a fifth of the time.
+        self._waiting: list[T] = []
 
     def add(self, value: T) -> None:
         """Count one value."""
@@ -91,24 +92,34 @@ def smallest_hashes(names: Iterable[str], size: int) -> tuple[int, ...]:
     return tuple(heapq.nsmallest(size, hashes))
 
 
-HEAD = 4096  # first bytes of an image that are looked at
+# First bytes of an image that are looked at.
+HEAD = 4096
 TAIL = 32
-LONG_TEXT = 1 << 20  # bytes from which a text is reported as huge
+# Bytes from which a text is reported as huge.
+LONG_TEXT = 1 << 20
 LONG_JSON = 16 << 20
-MOST_JSON = 64 << 20  # parsed, it takes several times as much
-MOST_FIELD = 256 << 20  # larger contents are not decoded: a field must fit into memory several times
+# Parsed, it takes several times as much.
+MOST_JSON = 64 << 20
+# Larger contents are not decoded: a field must fit into memory several times.
+MOST_FIELD = 256 << 20
 _JSON_KEYS = 64
-_RUNS = 1024  # kinds of runs that are counted before they are added up
-_SHAPES = 256  # of runs, for which captions in json are counted separately
-_IMAGES = 64  # hashes of images that are kept
-BAD_MARK = "__bad__"  # a field that readers use as a flag: if it has a byte they drop the sample
+# Kinds of runs that are counted before they are added up.
+_RUNS = 1024
+# Of runs, for which captions in json are counted separately.
+_SHAPES = 256
+# Hashes of images that are kept.
+_IMAGES = 64
+# A field that readers use as a flag: if it has a byte they drop the sample.
+BAD_MARK = "__bad__"
 
-_GREY, _COLOURED = 1 << 3, 1 << 4  # bits of FieldCount.ranks: arrays of two or three dimensions
+# Bits of FieldCount.ranks: arrays of two or three dimensions.
+_GREY, _COLOURED = 1 << 3, 1 << 4
 _RANKS = dict.fromkeys(("1", "L", "P", "I", "F", "I;16", "I;16B", "I;16L"), _GREY) | {"": _GREY | _COLOURED}
 
 _DECODABLE = (OK, BIG)
 
-Read = Callable[[int, int], bytes]  # offset within the contents, number of bytes
+# Offset within the contents, number of bytes.
+Read = Callable[[int, int], bytes]
 # Of all members of one name: kind, name in lower case, counts, column.
 _Field = tuple[str, str, FieldCount, ColumnCheck | None]
 
@@ -127,20 +138,26 @@ class Looker:
         columns = options.columns
         self.columns: Mapping[str, Kind] = columns.kinds if columns is not None else {}
         self.types = columns.types if columns is not None else {}
-        self.kinds = options.kinds()  # for fields that are opaque unless a reader's options name them
+        # For fields that are opaque unless a reader's options name them.
+        self.kinds = options.kinds()
         self.full = options.level == "full"
         self.wanted = options.json_text_key
         self.max_image_pixels = options.max_image_pixels
         self.captions: Frequent[str] = Frequent(16)
         self.images: Frequent[int] = Frequent(16)
-        self.image_hashes: set[int] = set()  # the smallest ones, and some that are not looked at yet
-        self.run_images = False  # the open run has an image that trains
-        self.run_keys: list[str] = []  # json names that hold a text in the open run
+        # The smallest ones, and some that are not looked at yet.
+        self.image_hashes: set[int] = set()
+        # The open run has an image that trains.
+        self.run_images = False
+        # Json names that hold a text in the open run.
+        self.run_keys: list[str] = []
         # Such names, the shape of the run and whether it has an image that trains -> runs: most runs are alike.
         self.runs: dict[tuple[tuple[str, ...], Shape, bool], int] = {}
-        self.interleaved: InterleavedCount | None = None  # made at the first json that orders texts and images
+        # Made at the first json that orders texts and images.
+        self.interleaved: InterleavedCount | None = None
         self.table: dict[str, _Field] = {}
-        self.key, self.offset = "", 0  # of the member that is looked at
+        # Of the member that is looked at.
+        self.key, self.offset = "", 0
 
     def note(self, names: tuple[str, ...], detail: str = "") -> None:
         """Count the member that is looked at under each of the names."""
@@ -192,7 +209,8 @@ class Looker:
         if kind == "media":
             notes, found = media_notes(lower, size, read)
             self.note(notes, f"{lower}: {found}" if found else lower)
-            return OPAQUE  # readers leave it as bytes
+            # Readers leave it as bytes.
+            return OPAQUE
         return self._other(field, size, read)
 
     def _enter(self, suffix: str) -> _Field:
@@ -348,7 +366,8 @@ class Looker:
         """Judge an array by its start: the values themselves need not be read."""
         start = read(0, min(size, NPY_START))
         if not npy_is_valid(start, size):
-            status, notes = decode_other("npy", lower, start)  # where numpy is missing, that is the reason
+            # Where numpy is missing, that is the reason.
+            status, notes = decode_other("npy", lower, start)
             self.note(notes, lower)
             return status
         count.ranks |= 1 << (npy_rank(start) + 1)

@@ -25,12 +25,17 @@ class ScanOptions:
 
     level: Level = "headers"
     json_text_key: tuple[str, ...] = ()
-    max_image_pixels: int = 0  # 0: no limit
+    # 0: no limit.
+    max_image_pixels: int = 0
     allow_pipe: bool = False
-    text_key: tuple[str, ...] = ()  # fields that are captions under unusual names
-    image_key: tuple[str, ...] = ()  # the same for images
-    arrow: bool = False  # some reader reads through Arrow
-    columns: "InferredColumns | None" = None  # into which values must fit
+    # Fields that are captions under unusual names.
+    text_key: tuple[str, ...] = ()
+    # The same for images.
+    image_key: tuple[str, ...] = ()
+    # Some reader reads through Arrow.
+    arrow: bool = False
+    # Into which values must fit.
+    columns: "InferredColumns | None" = None
 
     def kinds(self) -> dict[str, str]:
         """Return the kinds of the named fields; a field with its own decoder keeps it."""
@@ -39,19 +44,30 @@ class ScanOptions:
 
 # The contents of a field as a decoder would find them. UNKNOWN where the level did not look.
 OK, UNKNOWN, OPAQUE = "ok", "?", "-"
-BAD = "bad"  # its decoder would raise
-CUT, NOT_IMAGE, MARKUP = "cut", "not-image", "markup"  # images: the same, with the reason
-NO_LIBRARY = "no-library"  # the same: it needs a library that is not installed here
-NOT_ZIPPED = "not-zipped"  # the same, whatever it holds: its name ends in .gz, and it cannot be unpacked
-PARTLY = "partly"  # an npz that opens, with an array in it that does not load: not all decoders load it
+# Its decoder would raise.
+BAD = "bad"
+# Images: the same, with the reason.
+CUT, NOT_IMAGE, MARKUP = "cut", "not-image", "markup"
+# The same: it needs a library that is not installed here.
+NO_LIBRARY = "no-library"
+# The same, whatever it holds: its name ends in .gz, and it cannot be unpacked.
+NOT_ZIPPED = "not-zipped"
+# An npz that opens, with an array in it that does not load: not all decoders load it.
+PARTLY = "partly"
 # A finding speaks of it, and it could not be decoded: it is among the samples that may be lost.
 SUSPECT = "suspect"
-EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"  # captions: no bytes; white space only; not text
-NO_CAPTION = "no-caption"  # readable json without a usable string under the wanted names
-BOMB = "bomb"  # Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS
-BIG, BIG_BAD = "big", "big-bad"  # over the reader's pixel limit; decodable or not
-UNSAFE = "unsafe"  # pickled: never opened by us
-MISFIT = "!"  # follows any status: the value does not fit the type of its column, see ``Part.fits``
+# Captions: no bytes; white space only; not text.
+EMPTY, BLANK, NOT_UTF8 = "empty", "blank", "not-utf8"
+# Readable json without a usable string under the wanted names.
+NO_CAPTION = "no-caption"
+# Pillow refuses it from the header: more than twice its MAX_IMAGE_PIXELS.
+BOMB = "bomb"
+# Over the reader's pixel limit; decodable or not.
+BIG, BIG_BAD = "big", "big-bad"
+# Pickled: never opened by us.
+UNSAFE = "unsafe"
+# Follows any status: the value does not fit the type of its column, see ``Part.fits``.
+MISFIT = "!"
 
 
 class Part(NamedTuple):
@@ -59,7 +75,8 @@ class Part(NamedTuple):
 
     suffix: str
     status: str
-    fits: bool = True  # False: Hugging Face datasets cannot convert the value to the type of the first samples' values
+    # False: Hugging Face datasets cannot convert the value to the type of the first samples' values.
+    fits: bool = True
 
 
 Shape = tuple[Part, ...]
@@ -69,7 +86,8 @@ class Run(NamedTuple):
     """Neighbouring members that share one key, in the order of the tar."""
 
     key: str
-    offset: int  # of the first member's header, bytes from the start of the (uncompressed) tar
+    # Of the first member's header, bytes from the start of the (uncompressed) tar.
+    offset: int
     shape: Shape
 
 
@@ -81,7 +99,8 @@ class ShapeCount:
     count: int
     key: str
     offset: int
-    before: tuple[int, ...] = ()  # counts of the shapes listed earlier, at this shape's first occurrence
+    # Counts of the shapes listed earlier, at this shape's first occurrence.
+    before: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +109,8 @@ class Runs:
 
     head: Run | None = None
     inner: tuple[ShapeCount, ...] = ()
-    tail: Run | None = None  # None where the shard has fewer than two runs
+    # None where the shard has fewer than two runs.
+    tail: Run | None = None
 
     @property
     def count(self) -> int:
@@ -139,7 +159,8 @@ class FieldCount:
     """Members of one field name (lower case; wild names folded to ``*.ext``)."""
 
     count: int = 0
-    bytes: int = 0  # 0 at level "names"
+    # 0 at level "names".
+    bytes: int = 0
     largest: int = 0
     # Bit n + 1: as an array it has n dimensions; bit 0: Arrow has no tensor of it. Of images, and at "full" of npy.
     ranks: int = 0
@@ -149,13 +170,20 @@ class FieldCount:
 class JsonKey:
     """One name in the json members of a shard; "meta.caption" is the name caption of an object under meta."""
 
-    count: int = 0  # objects that have it
-    strings: int = 0  # with a string of more than white space, or a list that has one
-    with_image: int = 0  # of those, in a run that has a decodable jpg, png, jpeg or webp
-    example: str = ""  # the first such string, cut to 60 characters
-    plain: int = 0  # of the strings, those in no list and no other object
-    varied: bool = False  # some string is not like the first one
-    shapes: dict[Shape, int] = field(default_factory=dict)  # of the strings, by the shape of the run that they are in
+    # Objects that have it.
+    count: int = 0
+    # With a string of more than white space, or a list that has one.
+    strings: int = 0
+    # Of those, in a run that has a decodable jpg, png, jpeg or webp.
+    with_image: int = 0
+    # The first such string, cut to 60 characters.
+    example: str = ""
+    # Of the strings, those in no list and no other object.
+    plain: int = 0
+    # Some string is not like the first one.
+    varied: bool = False
+    # Of the strings, by the shape of the run that they are in.
+    shapes: dict[Shape, int] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
         """Count one more string."""
@@ -180,12 +208,17 @@ class ImageFacts:
     """Facts from image headers (levels "headers" and "full")."""
 
     count: int = 0
-    pixels: int = 0  # sum over images
-    largest: int = 0  # pixels of the largest
+    # Sum over images.
+    pixels: int = 0
+    # Pixels of the largest.
+    largest: int = 0
     bytes: int = 0
-    formats: dict[str, int] = field(default_factory=dict)  # by magic bytes: "jpeg", "png", ...
-    modes: dict[str, int] = field(default_factory=dict)  # Pillow's names where known
-    megapixels: dict[int, int] = field(default_factory=dict)  # floor(log2(pixels)) -> images
+    # By magic bytes: "jpeg", "png", ...
+    formats: dict[str, int] = field(default_factory=dict)
+    # Pillow's names where known.
+    modes: dict[str, int] = field(default_factory=dict)
+    # Floor(log2(pixels)) -> images.
+    megapixels: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -195,7 +228,8 @@ class CaptionFacts:
     count: int = 0
     characters: int = 0
     longest: int = 0
-    frequent: dict[str, int] = field(default_factory=dict)  # Misra-Gries lower bounds, cut to 80 characters
+    # Misra-Gries lower bounds, cut to 80 characters.
+    frequent: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -203,43 +237,65 @@ class ShardEvidence:
     """All facts of one shard."""
 
     url: Shard
-    size: int | None = None  # bytes as stored
-    compression: str | None = None  # "gz", "bz2", "xz", "zst"
-    error: str | None = None  # "missing", "denied", "io", "not-a-tar", "empty": nothing could be read
+    # Bytes as stored.
+    size: int | None = None
+    # "gz", "bz2", "xz", "zst".
+    compression: str | None = None
+    # "missing", "denied", "io", "not-a-tar", "empty": nothing could be read.
+    error: str | None = None
     error_detail: str = ""
-    error_fix: str = ""  # a command that would make it readable, where one is known
-    members: int = 0  # regular files that tarfile would deliver
-    member_bytes: int = 0  # their contents
+    # A command that would make it readable, where one is known.
+    error_fix: str = ""
+    # Regular files that tarfile would deliver.
+    members: int = 0
+    # Their contents.
+    member_bytes: int = 0
     # Distinct keys, and samples that dots in base names have merged into one; no junk such as AppleDouble twins, but
     # those after a stop.
     samples: int = 0
-    beyond: int = 0  # valid members after the place where readers stop
-    unreached: int = 0  # of the samples, those that are wholly after that place
+    # Valid members after the place where readers stop.
+    beyond: int = 0
+    # Of the samples, those that are wholly after that place.
+    unreached: int = 0
     stop: Stop = field(default_factory=Stop)
-    runs: Runs = field(default_factory=Runs)  # as webdataset forms them
-    visible_runs: Runs | None = None  # without hidden members (Hugging Face); None: the same as runs
-    all_runs: Runs | None = None  # with metadata members (Ray Data); None: the same as runs
-    again: dict[Shape, int] = field(default_factory=dict)  # of the runs, those whose key other keys had interrupted
+    # As webdataset forms them.
+    runs: Runs = field(default_factory=Runs)
+    # Without hidden members (Hugging Face); None: the same as runs.
+    visible_runs: Runs | None = None
+    # With metadata members (Ray Data); None: the same as runs.
+    all_runs: Runs | None = None
+    # Of the runs, those whose key other keys had interrupted.
+    again: dict[Shape, int] = field(default_factory=dict)
     fields: dict[str, FieldCount] = field(default_factory=dict)
-    columns: "InferredColumns | None" = None  # of its first samples, in the first shard if a reader makes columns
-    tallies: dict[str, Tally] = field(default_factory=dict)  # names: see naming.py
+    # Of its first samples, in the first shard if a reader makes columns.
+    columns: "InferredColumns | None" = None
+    # Names: see naming.py.
+    tallies: dict[str, Tally] = field(default_factory=dict)
     json_keys: dict[str, JsonKey] = field(default_factory=dict)
-    interleaved: dict[str, int] = field(default_factory=dict)  # json of texts with images, see layouts.py
+    # Json of texts with images, see layouts.py.
+    interleaved: dict[str, int] = field(default_factory=dict)
     # Files of one sample have numbers (0.jpg, 1.jpg), next to a field without: no dots in base names.
     numbered: bool = False
     images: ImageFacts = field(default_factory=ImageFacts)
     captions: CaptionFacts = field(default_factory=CaptionFacts)
-    encoding: "EncodingGuess | None" = None  # of the captions that are not UTF-8; None if all are
-    key_sketch: tuple[int, ...] = ()  # the 64 smallest 32-bit hashes of keys: shards that share keys share these
-    junk_sketch: tuple[int, ...] = ()  # the same for keys of macOS twins and dot-files in folders
-    key_span: tuple[str, str] | None = None  # the first and last key of both kinds, in the order of their characters
-    image_sketch: tuple[int, ...] = ()  # the same for image bytes (level "full")
-    frequent_images: dict[int, int] = field(default_factory=dict)  # hash -> Misra-Gries lower bound ("full")
+    # Of the captions that are not UTF-8; None if all are.
+    encoding: "EncodingGuess | None" = None
+    # The 64 smallest 32-bit hashes of keys: shards that share keys share these.
+    key_sketch: tuple[int, ...] = ()
+    # The same for keys of macOS twins and dot-files in folders.
+    junk_sketch: tuple[int, ...] = ()
+    # The first and last key of both kinds, in the order of their characters.
+    key_span: tuple[str, str] | None = None
+    # The same for image bytes (level "full").
+    image_sketch: tuple[int, ...] = ()
+    # Hash -> Misra-Gries lower bound ("full").
+    frequent_images: dict[int, int] = field(default_factory=dict)
     bytes_read: int = 0
     seconds: float = 0.0
     # Of a preview of a repair: members or samples, by the fix of their structure.
     fixed: Counter[str] = field(default_factory=Counter)
-    by_arrow: "ShardEvidence | None" = None  # as Arrow unpacks it by its name (Ray Data); None: as all others read it
+    # As Arrow unpacks it by its name (Ray Data); None: as all others read it.
+    by_arrow: "ShardEvidence | None" = None
 
     @property
     def is_whole(self) -> bool:
@@ -269,7 +325,8 @@ class Gap:
     """A number missing in the middle of numbered shards, or a brace range that names files which do not exist."""
 
     pattern: str
-    missing: tuple[str, ...]  # at most 20 names
+    # At most 20 names.
+    missing: tuple[str, ...]
     count: int
 
 

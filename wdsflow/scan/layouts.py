@@ -23,9 +23,12 @@ _FILE = re.compile(r"[^\x00-\x1f]{1,250}\.[A-Za-z0-9]{2,5}")
 class ImageOrder(NamedTuple):
     """The images among the texts of an interleaved document, by its json."""
 
-    flavour: str  # "llava", "chat", "mmc4" or "obelics"
-    images: int  # places for images
-    files: tuple[str, ...]  # names of files that it lists, in lower case and without folders; urls are left out
+    # "llava", "chat", "mmc4" or "obelics".
+    flavour: str
+    # Places for images.
+    images: int
+    # Names of files that it lists, in lower case and without folders; urls are left out.
+    files: tuple[str, ...]
 
 
 def interleaved(value: dict[str, object]) -> ImageOrder | None:
@@ -90,9 +93,12 @@ class InterleavedCount:
 
     def __init__(self) -> None:
         self.flavours: Counter[str] = Counter()
-        self.open: list[tuple[str, int, ImageOrder]] = []  # of the open run: key and offset of the json, its order
-        self.tokens = self.pictured = 0  # runs with places for images; with images
-        self.named = 0  # runs that have a file that their json lists
+        # Of the open run: key and offset of the json, its order.
+        self.open: list[tuple[str, int, ImageOrder]] = []
+        # Runs with places for images; with images.
+        self.tokens = self.pictured = 0
+        # Runs that have a file that their json lists.
+        self.named = 0
         self.differ, self.unplaced, self.missing = Tally(), Tally(), Tally()
 
     def see(self, key: str, offset: int, found: ImageOrder) -> None:
@@ -102,7 +108,8 @@ class InterleavedCount:
 
     def end(self, parts: Sequence[Part]) -> None:
         """Compare the json of the open run, which has these parts, with its images and files."""
-        if len(self.open) == 1:  # of several, any could order the images
+        # Of several, any could order the images.
+        if len(self.open) == 1:
             self._compare(*self.open[0], [part.suffix.lower() for part in parts])
         self.open.clear()
 
@@ -143,7 +150,8 @@ _FLAVOURS = {
     "mmc4": "MMC4 documents",
     "obelics": "OBELICS documents",
 }
-_VIDEO_AS_IMAGE = ("mpg", "mpeg")  # which readers decode as images
+# Which readers decode as images.
+_VIDEO_AS_IMAGE = ("mpg", "mpeg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +159,10 @@ class SetLayout:
     """The layout of most samples."""
 
     kind: LayoutKind
-    name: str  # for reports, such as "image-text pairs"; "" where none is known
-    images: tuple[int, int] = (0, 0)  # least and most images of a sample; masks and the like do not count
+    # For reports, such as "image-text pairs"; "" where none is known.
+    name: str
+    # Least and most images of a sample; masks and the like do not count.
+    images: tuple[int, int] = (0, 0)
 
     def text(self) -> str:
         """Return the name with the number of images, where samples have several or may have."""
@@ -170,9 +180,11 @@ class SetLayout:
 
 def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
     """Return the layout of most samples, by their fields, and by their json where the scan read it."""
-    samples = several = 0  # samples; those with more than one image
+    # samples; those with more than one image.
+    samples = several = 0
     having, flavours, numbered = Counter[str](), Counter[str](), False
-    numbers: set[int] = set()  # of images in a sample
+    # Of images in a sample.
+    numbers: set[int] = set()
     for shard in shards:
         flavours.update(shard.interleaved)
         numbered = numbered or shard.numbered
@@ -180,7 +192,8 @@ def layout_of(shards: Iterable[ShardEvidence]) -> SetLayout:
         for item in shard.runs.counted():
             names = [part.suffix.lower() for part in item.shape]
             kinds = Counter(map(_kind, names))
-            if dotted and all("." in name for name in names):  # may be several samples in one
+            # May be several samples in one.
+            if dotted and all("." in name for name in names):
                 kinds["image"] = min(kinds["image"], 1)
             samples += item.count
             several += item.count * (kinds["image"] > 1)

@@ -109,9 +109,11 @@ IMAGES = (
     *("jpg", "jpeg", "png", "webp", "jfif", "jpe", "pjpeg", "img", "image"),
     *("gif", "bmp", "tif", "tiff", "heic", "heif", "avif", "jp2", "jxl", "ppm", "svg"),
 )
-_COMPOUND = frozenset({"seg", "mask", "depth", "txt", "json", "tar"})  # first parts of field names in common use
+# First parts of field names in common use.
+_COMPOUND = frozenset({"seg", "mask", "depth", "txt", "json", "tar"})
 _SIDE_IMAGES = frozenset("seg segmentation mask masks depth thumb thumbnail normal edge edges canny alpha pose".split())
-_NUMBERED = re.compile(r"\d{1,4}\.\w{2,5}")  # 0.jpg, and not 0001.seg.png
+# 0.jpg, and not 0001.seg.png.
+_NUMBERED = re.compile(r"\d{1,4}\.\w{2,5}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Note = Callable[[str], Tally]
@@ -191,8 +193,10 @@ _MACHINE = re.compile(
     r"|.*\.(?:jpe?g|png|webp|gif|tiff?|bmp)\s*$)"
 )
 
-_MOST_NAMES = 200  # of one shard
-_TELLING = 4  # strings that are all the same are no captions; fewer may be chance
+# Of one shard.
+_MOST_NAMES = 200
+# Strings that are all the same are no captions; fewer may be chance.
+_TELLING = 4
 
 
 def note_names(shard: ShardEvidence, tree: object) -> None:

@@ -7,24 +7,31 @@ from wdsflow.shards.tar.members import is_junk
 from .evidence import FieldCount, Part, Run, Runs, Shape, ShapeCount, ShardEvidence, Tally
 from .naming import is_dotted, is_numbered
 
-LONGEST_RUN = 1000  # members; those of a longer run beyond that are not distinguished
-MOST_SHAPES = 20_000  # in one shard; more than that only with malicious names
-_SNAPSHOTS = 256  # a reader that raises stops at the first bad shape, hardly ever at the 257th
+# Members; those of a longer run beyond that are not distinguished.
+LONGEST_RUN = 1000
+# In one shard; more than that only with malicious names.
+MOST_SHAPES = 20_000
+# A reader that raises stops at the first bad shape, hardly ever at the 257th.
+_SNAPSHOTS = 256
 
 
 class RunCollector:
     """Collects members in the order of the tar, and returns the shard's runs at the end."""
 
     def __init__(self) -> None:
-        self.key: str | None = None  # of the open run
+        # Of the open run.
+        self.key: str | None = None
         self.offset = 0
         self.parts: list[Part] = []
         self.head: Run | None = None
         self.counts: dict[Shape, int] = {}
-        self.places: list[tuple[str, int, tuple[int, ...]]] = []  # of each shape in counts
+        # Of each shape in counts.
+        self.places: list[tuple[str, int, tuple[int, ...]]] = []
         self.long_runs = 0
-        self.is_again = False  # the key of the open run was met before
-        self.again: dict[Shape, int] = {}  # runs of such keys
+        # The key of the open run was met before.
+        self.is_again = False
+        # Runs of such keys.
+        self.again: dict[Shape, int] = {}
 
     def copy(self) -> "RunCollector":
         """Return an independent collector in the same state."""
@@ -110,7 +117,8 @@ def note_shapes(shard: ShardEvidence, note: Callable[[str], Tally]) -> None:
         name = suffix if known else "*." + suffix.rpartition(".")[2][:16]
         shard.fields.setdefault(name, FieldCount()).count += count
     # A field such as input.jpg is in most samples; the rest of a dotted base name in one or a few.
-    of_samples = [item for item in runs if not is_junk_run(item.key, item.shape)]  # folder/._a.jpg: field _a.jpg
+    # folder/._a.jpg: field _a.jpg.
+    of_samples = [item for item in runs if not is_junk_run(item.key, item.shape)]
     fields = {part.suffix.lower() for item in of_samples for part in item.shape}
     wild = [
         suffix

@@ -13,7 +13,8 @@ from .evidence import ScanOptions, ShardEvidence
 from .runs import RunCollector
 from .scanner import Scanner
 
-_CODECS = ("gz", "bz2", "zst")  # extensions for which Arrow unpacks a file, regardless of its contents
+# Extensions for which Arrow unpacks a file, regardless of its contents.
+_CODECS = ("gz", "bz2", "zst")
 
 
 def _by_arrow(
@@ -71,7 +72,8 @@ def scan_shard(
 def _scan(source: Source, shard: ShardEvidence, options: ScanOptions, collector: RunCollector) -> None:
     shard.size, shard.compression = source.size, source.compression
     scan = Scanner(shard, options, collector)
-    some = options.level == "headers" and source.fd >= 0  # each request to another machine would take its time
+    # Each request to another machine would take its time.
+    some = options.level == "headers" and source.fd >= 0
     walk = Walk(source, contents=options.level != "names" and not some, keep=some, ends=some)
     for batch in walk:
         scan.batch(batch, walk)

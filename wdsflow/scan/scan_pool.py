@@ -17,8 +17,10 @@ from .scan import scan_shard
 
 Progress = Callable[[ShardEvidence], None]
 ScanOne = Callable[[Shard, ScanOptions], ShardEvidence]
-_SMALL = 32 << 20  # bytes in all, of which each picture may be decoded in this process
-_MANY = 1000  # shards; of more, the sizes are not asked for
+# Bytes in all, of which each picture may be decoded in this process.
+_SMALL = 32 << 20
+# Shards; of more, the sizes are not asked for.
+_MANY = 1000
 
 
 class ScanTask(NamedTuple):

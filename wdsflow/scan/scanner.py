@@ -14,8 +14,10 @@ from .evidence import MISFIT, UNKNOWN, Part, ScanOptions, Shape, ShardEvidence, 
 from .naming import TALLIES, is_hidden, is_utf8, note_name
 from .runs import LONGEST_RUN, RunCollector, note_shapes
 
-_KEYS_KNOWN = 1 << 20  # keys of one shard that are remembered to find members that are not adjacent
-_UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)  # in keys, one a line
+# Keys of one shard that are remembered to find members that are not adjacent.
+_KEYS_KNOWN = 1 << 20
+# In keys, one a line.
+_UNUSUAL = re.compile(r"^[_/]|\.", re.MULTILINE)
 
 
 class MemberWalk(Protocol):
@@ -46,20 +48,29 @@ class Scanner:
         if options.columns is not None and options.columns.url == shard.url:
             shard.columns = options.columns
         self.main = main
-        self.visible: RunCollector | None = None  # made at the first hidden member
-        self.all: RunCollector | None = None  # made at the first metadata member
-        self.parts: dict[str, Part] = {}  # field names met before, at level names
-        self.judged: dict[tuple[str, str], Part] = {}  # field names with the status of their contents
+        # Made at the first hidden member.
+        self.visible: RunCollector | None = None
+        # Made at the first metadata member.
+        self.all: RunCollector | None = None
+        # Field names met before, at level names.
+        self.parts: dict[str, Part] = {}
+        # Field names with the status of their contents.
+        self.judged: dict[tuple[str, str], Part] = {}
         self.keys: set[str] = set()
-        self.junk: set[str] = set()  # keys of twins, dot-files and metadata
-        self.twins: set[str] = set()  # of those, the ones that webdataset takes for keys of samples
+        # Keys of twins, dot-files and metadata.
+        self.junk: set[str] = set()
+        # Of those, the ones that webdataset takes for keys of samples.
+        self.twins: set[str] = set()
         self.repeats = Repeats()
-        self.endings: dict[Shape, tuple[str, ...]] = {}  # of the names of members, after the key
-        self.prefixed = 0  # members whose names start with ./
+        # Of the names of members, after the key.
+        self.endings: dict[Shape, tuple[str, ...]] = {}
+        # Members whose names start with ./.
+        self.prefixed = 0
         self.names_only = options.level == "names"
         self.looker = NamesLooker(shard, options) if self.names_only else Looker(shard, options)
         self.options = options
-        self.junk_looker: Looker | None = None  # for the contents of junk, which readers open; made at the first of it
+        # For the contents of junk, which readers open; made at the first of it.
+        self.junk_looker: Looker | None = None
 
     def note(self, name: str) -> Tally:
         """Return the tally of that name, to be added to."""
@@ -72,7 +83,8 @@ class Scanner:
             self._beyond(batch)
         elif self.names_only and all(row[1] for row in batch.rows):
             self._names(batch)
-        else:  # of empty members the contents are known at any level
+        else:
+            # Of empty members the contents are known at any level.
             self._contents(batch, walk)
 
     def _names(self, batch: MemberBatch) -> None:
@@ -80,7 +92,8 @@ class Scanner:
         rows, main, parts, repeats = batch.rows, self.main, self.parts, self.repeats
         self.shard.members += len(rows)
         self.shard.member_bytes += sum(row[1] for row in rows)
-        run_key: str | None = None  # of the open run, if nothing about its name is unusual
+        # Of the open run, if nothing about its name is unusual.
+        run_key: str | None = None
         run = main.parts
         at = 0
         while at < len(rows):
@@ -215,7 +228,8 @@ class Scanner:
             else:
                 again = self._remember(self.keys, key, "key.again", offset)
         elif not junk:
-            self.keys.add(key)  # a dot-file began the run
+            # A dot-file began the run.
+            self.keys.add(key)
         part = self._part(key, suffix, offset, size, read)
         if self.visible is not None and not is_hidden(name):
             self.visible.add(key, part, offset)
@@ -258,7 +272,8 @@ class Scanner:
         if read is None:
             return part
         looker: Looker = self.looker
-        if is_junk(key, suffix):  # readers meet its contents, but they are no images or captions of the set
+        # Readers meet its contents, but they are no images or captions of the set.
+        if is_junk(key, suffix):
             looker = self.junk_looker = self.junk_looker or type(looker)(ShardEvidence(self.shard.url), self.options)
             looker.end_run(())
         status = looker.look(key, suffix, offset, size, read)
@@ -286,7 +301,8 @@ class Scanner:
         shard.junk_sketch = smallest_hashes(self.twins, 64)
         if self.keys or self.twins:
             shard.key_span = min(chain(self.keys, self.twins)), max(chain(self.keys, self.twins))
-        assert walk.stop is not None  # the walk is over
+        # The walk is over.
+        assert walk.stop is not None
         shard.stop = walk.stop
         for name, seen in walk.seen.items():
             key = split_name(seen.name)[0] if seen.name else None

@@ -11,7 +11,8 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # no Unix: a temporary file is then never taken for that of a dead run
+except ImportError:
+    # No Unix: a temporary file is then never taken for that of a dead run.
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r".*\.[0-9a-f]{8}\.wdsflow\.tmp", re.DOTALL)
@@ -105,7 +106,8 @@ def scratch_folder(path: Path) -> Iterator[None]:
 def remove_stale(folder: Path) -> int:
     """Remove temporary files of killed runs, and return how many; those of living runs are locked and stay."""
     removed = 0
-    for name in os.listdir(folder):  # may be many: most need no path
+    # May be many: most need no path.
+    for name in os.listdir(folder):
         if not _TEMPORARY.fullmatch(name):
             continue
         path = folder / name

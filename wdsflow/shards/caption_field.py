@@ -4,8 +4,10 @@ import json
 import re
 from typing import NamedTuple
 
-LARGEST = 16 << 20  # bytes of json that are read
-_HALF_PAIR = re.compile("[\ud800-\udfff]")  # half of a surrogate pair, which cannot be encoded
+# Bytes of json that are read.
+LARGEST = 16 << 20
+# Half of a surrogate pair, which cannot be encoded.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class CaptionField(NamedTuple):
@@ -67,7 +69,8 @@ def parse_json(data: bytes | bytearray | memoryview | str) -> object:
     if isinstance(data, memoryview):
         data = data.tobytes()
     try:
-        return json.loads(data.removeprefix("\ufeff") if isinstance(data, str) else data)  # huge integers, too
+        # Huge integers, too.
+        return json.loads(data.removeprefix("\ufeff") if isinstance(data, str) else data)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

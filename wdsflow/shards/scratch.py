@@ -20,13 +20,15 @@ def make_scratch(parent: Path, kind: str = "map") -> Path:
     It is removed when this process ends, not when a fork of it does.
     """
     parent.mkdir(parents=True, exist_ok=True)
-    prefix = f"wdsflow-{kind}-{socket.gethostname()}-"  # a lock may be visible on its own host only
+    # A lock may be visible on its own host only.
+    prefix = f"wdsflow-{kind}-{socket.gethostname()}-"
     _remove_stale(parent, prefix)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     atexit.register(_remove_own, folder, os.getpid())
     unseen = folder / "lock.new"
     _held[folder] = os.open(unseen, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    with suppress(OSError):  # without locks, it has no lock file, and no process mistakes it for a stale one
+    # Without locks, it has no lock file, and no process mistakes it for a stale one.
+    with suppress(OSError):
         fcntl.flock(_held[folder], fcntl.LOCK_EX | fcntl.LOCK_NB)
         unseen.rename(folder / _LOCK)
     return folder

@@ -7,7 +7,8 @@ from wdsflow.shards.source.base import open_file, why_unreadable
 from wdsflow.shards.source.remote import about
 
 _PIECES = 16
-PIECE = 4 << 10  # bytes
+# Bytes.
+PIECE = 4 << 10
 _MARKS = (
     "etag ETag sha256 xet_hash blob_id md5Hash crc32c generation LastModified Last-Modified last_modified mtime".split()
 )

@@ -8,7 +8,8 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-SHOWN = 20  # missing names that are spelled out
+# Missing names that are spelled out.
+SHOWN = 20
 
 _DIGITS = re.compile(r"([0-9]+)")
 
@@ -16,7 +17,8 @@ _DIGITS = re.compile(r"([0-9]+)")
 class Missing(NamedTuple):
     """Names of a series that no file has."""
 
-    names: list[str]  # the first few
+    # The first few.
+    names: list[str]
     total: int
 
 
@@ -67,7 +69,8 @@ def _missing(names: list[list[str]]) -> Missing | None:
     return Missing([f"{before}{number:0{width}d}{after}" for number in islice(holes, SHOWN)], count)
 
 
-LIMIT = 10_000_000  # names
+# Names.
+LIMIT = 10_000_000
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?")
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.-?(\d+))?")
@@ -94,7 +97,8 @@ def expand_braces(pattern: str) -> list[str]:
         count = count_names(pattern)
         if count <= LIMIT:
             return list(braceexpand.braceexpand(pattern))
-    except (RecursionError, ValueError) as error:  # unbalanced braces are a ValueError
+    except (RecursionError, ValueError) as error:
+        # Unbalanced braces are a ValueError.
         raise BadPattern(str(error)) from None
     raise BadPattern(f"it names {count:,} files; {LIMIT:,} are the most")
 
@@ -110,7 +114,8 @@ def count_names(pattern: str) -> int:
             total *= 52
         else:
             total *= sum(map(count_names, _alternatives(inner)))
-        if total > LIMIT**4:  # far beyond; keeps the numbers small
+        # Far beyond; keeps the numbers small.
+        if total > LIMIT**4:
             break
     return total
 
@@ -223,7 +228,8 @@ def _escaped(text: str) -> str:
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
-IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")  # fields that readers take for the image, in OpenCLIP's order
+# Fields that readers take for the image, in OpenCLIP's order.
+IMAGE_FIELDS = ("jpg", "png", "jpeg", "webp")
 IMAGES = ";".join(IMAGE_FIELDS)
 
 

@@ -50,7 +50,8 @@ def run_in_threads(
             stop.set()
             if give_up is not None:
                 give_up()
-            for thread in threads:  # a command may wait for its storage
+            # A command may wait for its storage.
+            for thread in threads:
                 end_commands(thread)
             pool.shutdown(wait=True, cancel_futures=True)
             for future, job in futures.items():

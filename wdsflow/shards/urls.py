@@ -24,9 +24,12 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 # In a ``pipe:`` url, where the next source begins: other colons belong to the command.
 _NEXT_SOURCE = re.compile(r"::(?=pipe:|[A-Za-z][A-Za-z0-9+.-]*://)")
 _JSON_LINES = re.compile(r"\.jsonl(\.(gz|zst|bz2|xz))?$", re.IGNORECASE)
-_FOLDERS = 1000  # that are looked into for tars
-_LIST = 4096  # bytes of a text file in which its first shard is looked for
-_MANY = 64  # names in one folder from which on it is listed instead of asked for each
+# That are looked into for tars.
+_FOLDERS = 1000
+# Bytes of a text file in which its first shard is looked for.
+_LIST = 4096
+# Names in one folder from which on it is listed instead of asked for each.
+_MANY = 64
 
 
 NEED_NO_COMMAND = "s3://, gs://, hf:// and https:// urls are read without a command"
@@ -163,7 +166,8 @@ def _commands(pattern: str) -> list[str]:
 def _substitute(pattern: str) -> str:
     """Substitute webdataset's environment variables, which may name further ones."""
     result = pattern
-    for _ in range(10):  # as often as webdataset
+    # As often as webdataset.
+    for _ in range(10):
         before, result = result, _VARIABLE.sub(lambda match: os.environ.get(f"WDS_{match[1]}", match[0]), result)
         if before == result:
             break
@@ -221,7 +225,8 @@ def _expand_part(part: str, found: Expansion) -> None:
         _take_found(part, [*map(Shard.file, matches)], "" if matches else _hint(names[0]), found)
     elif names == [path]:
         found.urls.append(Shard.file(path))
-    else:  # all names of a range count, whether they exist or not
+    else:
+        # All names of a range count, whether they exist or not.
         missing = list(absent(names))
         if len(missing) == len(names):
             raise NoShards(part, _hint(names[0]))
@@ -257,7 +262,8 @@ def _take_remote(part: str, names: list[str], found: Expansion) -> None:
     """Take names as they are; of globs and folders of a server that lists its files, their contents."""
     matches: list[Shard] = []
     try:
-        names = list(map(pinned, names))  # all workers read the same bytes
+        # All workers read the same bytes.
+        names = list(map(pinned, names))
         if not any(is_listing(name) for name in names[:1000]):
             found.urls.extend(map(Shard.url, names))
             return
@@ -281,7 +287,8 @@ def _matches(name: str) -> list[str]:
         return _tars_in(name)
     matches = sorted(glob.glob(name, recursive=True), key=natural)
     files = [match for match in matches if not os.path.isdir(match)]
-    if files:  # `shards/*` means the shards, not files next to them
+    # `shards/*` means the shards, not files next to them.
+    if files:
         return [match for match in files if match.lower().endswith(SUFFIXES)] or files
     return [tar for match in matches for tar in _tars_in(match)]
 

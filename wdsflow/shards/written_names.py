@@ -10,10 +10,12 @@ from .urls import NoShards, expand
 
 _MATCHES_ITSELF = re.compile(r"[*?]")
 _SPECIAL = re.compile(r"[{}*?\[\\]|:(?=:)")
-_SPECIAL_IN_URL = re.compile(r"[{}*\[\\]|:(?=:)")  # a question mark begins its query
+# A question mark begins its query.
+_SPECIAL_IN_URL = re.compile(r"[{}*\[\\]|:(?=:)")
 _WEB = re.compile("https?:")
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
-_MEANS_MORE = re.compile(r"[{}*?\[\]~$,]|::|^@")  # a name with these may stand for others
+# A name with these may stand for others.
+_MEANS_MORE = re.compile(r"[{}*?\[\]~$,]|::|^@")
 
 
 def spelled(shard: str) -> str:
@@ -64,7 +66,8 @@ def compact(urls: Sequence[str], most: int = 4) -> list[str]:
 
 def _ranges(urls: Iterable[str]) -> Iterator[str]:
     """Yield braces for neighbours that differ in their last number, which rises by one."""
-    held: list[tuple[str, ...]] = []  # parts of names: before the last number, it, after it
+    # Parts of names: before the last number, it, after it.
+    held: list[tuple[str, ...]] = []
     for url in urls:
         match = _NUMBERED.fullmatch(url)
         parts = match.groups() if match else (url, "", "")
@@ -79,7 +82,8 @@ def _ranges(urls: Iterable[str]) -> Iterator[str]:
 def _follows(one: Sequence[str], other: Sequence[str]) -> bool:
     if not one[1] or (one[0], one[2]) != (other[0], other[2]):
         return False
-    width = len(one[1]) if one[1].startswith("0") else 0  # as bash counts: {9..11} has no zeros in front
+    # As bash counts: {9..11} has no zeros in front.
+    width = len(one[1]) if one[1].startswith("0") else 0
     return other[1] == f"{int(one[1]) + 1:0{width}d}"
 
 
@@ -94,6 +98,7 @@ def _holds(folder: str, urls: Sequence[str]) -> bool:
         return False
     try:
         found = expand([folder], allow_pipe=False).urls
-    except NoShards:  # these are folders themselves, or shards that were deleted
+    except NoShards:
+        # These are folders themselves, or shards that were deleted.
         return False
     return [os.path.normpath(url) for url in found] == [os.path.normpath(url) for url in urls]

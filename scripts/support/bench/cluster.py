@@ -28,7 +28,8 @@ def on_ray(paths: Sequence[str], clock: Callable[[], Any]) -> dict[str, Any]:
     ray.init(num_cpus=CORES, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     try:
         waiting = ray.remote(_wait)
-        ray.get([waiting.remote() for _ in range(CORES)])  # a cluster that has just begun is busy with itself
+        # A cluster that has just begun is busy with itself.
+        ray.get([waiting.remote() for _ in range(CORES)])
         return _filter(paths, RunOptions(engine="ray"), clock)
     finally:
         ray.shutdown()

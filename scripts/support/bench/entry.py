@@ -14,19 +14,28 @@ class Entry:
 
     name: str
     title: str
-    ours: str  # a job of jobs.py, "wdsflow" for our loader, "bounded_map", or "fidelity"
-    peer: str  # a job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed number
+    # A job of jobs.py, "wdsflow" for our loader, "bounded_map", or "fidelity".
+    ours: str
+    # A job of jobs.py, "tar" for GNU tar, "open_clip" for its loader, "map", or "bound" for a fixed number.
+    peer: str
     shards: str
     goal: float
     at_most: bool = False  # the goal is an upper bound, and the ratio ours / peer; else the ratio is by how much ours
     # is better
-    measure: str = "cpu_seconds"  # of one process; not moved by what else the machine does
+    # Of one process; not moved by what else the machine does.
+    measure: str = "cpu_seconds"
     unit: str = "CPU s"
     runs: int = 5
-    first: int | None = None  # only so many of the shards
-    cold: bool = False  # the page cache is emptied of the shards before each run
-    times: int = 1  # ours gets the shards so many times over
-    bound: float = 0.0  # where the peer is a fixed number
+    # Only so many of the shards.
+    first: int | None = None
+    # The page cache is emptied of the shards before each run.
+    cold: bool = False
+    # Ours gets the shards so many times over.
+    times: int = 1
+    # Where the peer is a fixed number.
+    bound: float = 0.0
     judged: Literal["ratio", "ours"] = "ratio"
-    plan: Plan | None = None  # of a loader
-    peer_of: str | None = None  # whose runs of the peer are taken, if it was measured before
+    # Of a loader.
+    plan: Plan | None = None
+    # Whose runs of the peer are taken, if it was measured before.
+    peer_of: str | None = None

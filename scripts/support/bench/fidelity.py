@@ -9,7 +9,8 @@ from typing import Any
 
 from support.bench.loading import Plan, loader
 
-STD = (0.26862954, 0.26130258, 0.27577711)  # OpenCLIP's, which the pixels were divided by
+# OpenCLIP's, which the pixels were divided by.
+STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 def measure(paths: list[str]) -> dict[str, float]:

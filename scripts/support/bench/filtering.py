@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-WORDS = 11  # captions of the shards have 6 to 15: half of the samples stay
+# Captions of the shards have 6 to 15: half of the samples stay.
+WORDS = 11
 WHERE = f"min_side >= 200 and aspect_ratio < 3 and caption_words >= {WORDS}"
 
 MakeClock = Callable[[], Any]

@@ -65,7 +65,8 @@ def _converted(state: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     found = {_OTHERS[name]: value for name, value in state.items() if name in _OTHERS}
-    found["logit_scale"] = torch.tensor(100.0).log()  # as in trained models: Data-Juicer takes it for granted
+    # As in trained models: Data-Juicer takes it for granted.
+    found["logit_scale"] = torch.tensor(100.0).log()
     found["text_projection.weight"] = state["text_projection"].T.contiguous()
     found["visual_projection.weight"] = state["visual.proj"].T.contiguous()
     for name, value in state.items():

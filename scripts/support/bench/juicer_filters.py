@@ -100,4 +100,5 @@ def _cpu() -> float:
 
 if __name__ == "__main__":
     result = run(*json.loads(sys.argv[1]))
-    print(json.dumps(result), file=sys.__stdout__)  # its logging has taken the place of sys.stdout
+    # Its logging has taken the place of sys.stdout.
+    print(json.dumps(result), file=sys.__stdout__)

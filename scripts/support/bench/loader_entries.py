@@ -7,7 +7,8 @@ from .loading import HEAD, Plan
 from .shards import SETS
 
 HEAD_LOADER = "open_clip-main"
-PHOTOS = "photos"  # the set that --photos takes the place of
+# The set that --photos takes the place of.
+PHOTOS = "photos"
 
 
 def _speed(size: str, title: str, goal: float, runs: int, plan: Plan, peer: str = "open_clip") -> Entry:

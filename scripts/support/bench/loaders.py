@@ -18,8 +18,10 @@ import psutil
 from ..environment import ROOT
 from .loading import Plan, command
 
-INTERVAL = 0.05  # seconds between two looks at the memory
-PATIENCE = 600.0  # seconds
+# Seconds between two looks at the memory.
+INTERVAL = 0.05
+# Seconds.
+PATIENCE = 600.0
 IMAGES = {".jpg", ".jpeg", ".png", ".webp"}
 Result = dict[str, Any]
 
@@ -86,7 +88,8 @@ def run(arguments: list[str], *, watch: bool = False) -> Result:
             text=True,
             cwd=ROOT,
             env=environment,
-            start_new_session=True,  # workers end with it, whatever happens here
+            # Workers end with it, whatever happens here.
+            start_new_session=True,
         )
         try:
             peak = peak_memory(process) if watch else 0.0

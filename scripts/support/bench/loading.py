@@ -18,7 +18,8 @@ from typing import Any, Literal
 import psutil
 
 SIDE, CONTEXT = 224, 77
-HEAD = "WDSFLOW_OPEN_CLIP_HEAD"  # a folder with the sources of OpenCLIP's main branch, as for scripts/conformance
+# A folder with the sources of OpenCLIP's main branch, as for scripts/conformance.
+HEAD = "WDSFLOW_OPEN_CLIP_HEAD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,15 @@ class Plan:
 
     measure: Literal["rate", "first", "peak"]
     train: bool = True
-    decode: Literal["fast", "exact"] = "fast"  # OpenCLIP's has no choice
+    # OpenCLIP's has no choice.
+    decode: Literal["fast", "exact"] = "fast"
     batch: int = 256
-    workers: int = 0  # 0: as many as are best for OpenCLIP's on this machine
-    seconds: float = 8.0  # "rate": the least
-    times: int = 1  # that the shards are listed
+    # 0: as many as are best for OpenCLIP's on this machine.
+    workers: int = 0
+    # "rate": the least.
+    seconds: float = 8.0
+    # That the shards are listed.
+    times: int = 1
 
 
 def loader(name: str, plan: Plan, urls: list[str], samples: int) -> Callable[[], Any]:
@@ -144,7 +149,8 @@ def check(batch: Any, plan: Plan) -> None:
     """Nothing is fast by doing less."""
     import torch
 
-    images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch  # the main branch names them
+    # The main branch names them.
+    images, texts = (batch["image"], batch["text"]) if isinstance(batch, dict) else batch
     found = images.shape, images.dtype, texts.shape
     if found != ((plan.batch, 3, SIDE, SIDE), torch.float32, (plan.batch, CONTEXT)):
         raise SystemExit(f"a batch is {found}")
@@ -174,7 +180,8 @@ def main(given: dict[str, Any]) -> None:
     paths, samples = given["paths"] * plan.times, given["samples"] * plan.times
     make = loader(given["loader"], plan, paths, samples)
     found = MEASURES[plan.measure](make, plan)
-    if given["loader"] == "wdsflow-dropped":  # half of the samples are of use; dropping the others costs nothing here
+    # Half of the samples are of use; dropping the others costs nothing here.
+    if given["loader"] == "wdsflow-dropped":
         found["samples_per_s"] /= 2
     print(json.dumps(found))
     end()

@@ -73,7 +73,8 @@ def main(arguments: list[str]) -> int:
         material = prepare(entry.shards, webdataset1, options.photos)
         rows.append(measure(entry, material, peers, webdataset1))
         print(line(rows[-1]), flush=True)
-        if options.json:  # after each, so that nothing measured is lost with an interrupted run
+        # After each, so that nothing measured is lost with an interrupted run.
+        if options.json:
             options.json.write_text(json.dumps({**known, "entries": rows}, indent=2) + "\n")
     if options.write_docs:
         write_page({**known, "entries": rows}, PAGE)
@@ -111,7 +112,8 @@ def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], we
     """Run ours and the peer in turn, and return the medians; ``peers`` holds what was measured of peers before."""
     paths, samples = material.paths[: entry.first], sum(material.samples[: entry.first])
     if not entry.cold:
-        run_job("read", paths, webdataset1)  # the first run must not pay for the disk
+        # The first run must not pay for the disk.
+        run_job("read", paths, webdataset1)
     ours, peer = [], list(peers.get(entry.peer_of or "", []))
     for number in range(entry.runs):
         ours.append(run(entry, entry.ours, paths * entry.times, samples * entry.times, webdataset1))
@@ -122,7 +124,8 @@ def measure(entry: Entry, material: Material, peers: dict[str, list[Result]], we
         raise SystemExit(f"{entry.name}: the two saw different numbers of samples: {ours}, {peer}")
     peers[entry.name] = peer
     ours_median, peer_median = (median(entry.measure, runs) for runs in (ours, peer))
-    ours_over_peer = entry.at_most or entry.unit in MORE_IS_BETTER  # else by how many times ours is faster
+    # Else by how many times ours is faster.
+    ours_over_peer = entry.at_most or entry.unit in MORE_IS_BETTER
     dividend, divisor = (ours_median, peer_median) if ours_over_peer else (peer_median, ours_median)
     ratio = dividend / divisor if divisor else float("inf")
     judged = ours_median if entry.judged == "ours" else ratio

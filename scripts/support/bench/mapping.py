@@ -18,9 +18,11 @@ import psutil
 
 from ..environment import ROOT
 
-ROWS_ONLY = "rows"  # in the place of a set of shards
+# In the place of a set of shards.
+ROWS_ONLY = "rows"
 ROWS, SIDE = 2000, 1120
-CAP, LIMIT = 2 << 30, 6 << 30  # bytes: what ours may take, and where map is stopped
+# Bytes: what ours may take, and where map is stopped.
+CAP, LIMIT = 2 << 30, 6 << 30
 
 
 def run(which: str) -> dict[str, Any]:

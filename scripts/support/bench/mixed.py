@@ -10,7 +10,8 @@ from wdsflow.stages.scores.model.model_score import Item, Model, Output
 _WORDS = (
     "a an old red green small stone wooden house river bridge street market boat tree under near in the sun".split()
 )
-_SAMPLES, _WINDOW = 4096, 512  # as many samples in a window as a worker puts together
+# As many samples in a window as a worker puts together.
+_SAMPLES, _WINDOW = 4096, 512
 
 
 @dataclass(frozen=True, kw_only=True)

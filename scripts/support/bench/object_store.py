@@ -11,7 +11,8 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
-LATENCY, BANDWIDTH = 0.02, 200e6  # seconds before the first byte of an answer; bytes a second
+# Seconds before the first byte of an answer; bytes a second.
+LATENCY, BANDWIDTH = 0.02, 200e6
 _SLICE = 256 << 10
 
 
@@ -31,7 +32,8 @@ class _Line:
 
 class _Store(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # the header of an answer would wait for the client's receipt
+    # The header of an answer would wait for the client's receipt.
+    disable_nagle_algorithm = True
     folder: str
     latency: float
     line: _Line

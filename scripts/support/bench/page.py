@@ -20,8 +20,10 @@ one process with a warm page cache, so that other programs hardly matter. A row 
 class Section(NamedTuple):
     """A job, and the rows that belong to it."""
 
-    text: str  # the name of its text in sections/
-    rows: tuple[str, ...]  # how the names of its rows begin
+    # The name of its text in sections/.
+    text: str
+    # How the names of its rows begin.
+    rows: tuple[str, ...]
 
 
 SECTIONS = (

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-SMALL, MEDIUM, LARGE = (352, 264), (1632, 1224), (4000, 3000)  # about 20 KB, 0.3 MB and 1.5 MB as JPEG
-QUALITY = {SMALL: 85}  # else 86
+# About 20 KB, 0.3 MB and 1.5 MB as JPEG.
+SMALL, MEDIUM, LARGE = (352, 264), (1632, 1224), (4000, 3000)
+# Else 86.
+QUALITY = {SMALL: 85}
 
 
 def photographs(size: tuple[int, int], count: int, seed: int, *, progressive: bool = False) -> list[bytes]:

@@ -15,7 +15,8 @@ from support.environment import ensure_juicer
 from . import filtering
 
 WHERE = "min_side >= 200 and aspect_ratio <= 3 and not is_blank"
-SOME, CUT, PAGE = 1000, 300, 700  # pictures of the damaged set; one of them is cut, one is an error page
+# Pictures of the damaged set; one of them is cut, one is an error page.
+SOME, CUT, PAGE = 1000, 300, 700
 _PAGE = b"<!DOCTYPE html><html><body><h1>404 Not Found</h1></body></html>"
 
 

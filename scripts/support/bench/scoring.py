@@ -27,7 +27,8 @@ _TOWERS: dict[str, dict[str, dict[str, int]]] = {
     },
 }
 _FOR_JUICER, _SECONDS = 640, 12.0
-_FEW = 32  # samples that only warm Data-Juicer up, as in similarity_juicer.py
+# Samples that only warm Data-Juicer up, as in similarity_juicer.py.
+_FEW = 32
 Result = dict[str, Any]
 
 

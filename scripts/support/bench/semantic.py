@@ -8,7 +8,8 @@ from typing import Any
 from . import filtering
 
 COUNT, SIZE = 200_000, 512
-ABOUT_ALIKE = 200  # centres around which the vectors lie
+# Centres around which the vectors lie.
+ABOUT_ALIKE = 200
 
 
 def ours(clock: filtering.MakeClock) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from .photos import LARGE, MEDIUM, SMALL, damaged, photographs, with_comment
 
-SETS = {  # shards, samples a shard
+# Shards, samples a shard.
+SETS = {
     "small": (8, 5000),
     "many": (32, 5000),
     "large": (8, 500),
@@ -23,7 +24,8 @@ SETS = {  # shards, samples a shard
     "pairs": (8, 625),
     "pairs-few": (8, 80),
 }
-FIELDS = 3  # members of a sample
+# Members of a sample.
+FIELDS = 3
 # Size, and how many different ones; the rest have other bytes, but show the same.
 _PICTURES = {
     "small": (SMALL, 40),
@@ -36,7 +38,8 @@ _PICTURES = {
     "pairs": (SMALL, 40),
     "pairs-few": (SMALL, 40),
 }
-_PHOTOS = [  # 2 to 30 megapixels; a fifth of them progressive, as photographs from the web are
+# 2 to 30 megapixels; a fifth of them progressive, as photographs from the web are.
+_PHOTOS = [
     (1632, 1224),
     (2048, 1536),
     (1944, 2592),
@@ -102,7 +105,8 @@ def make(root: Path, name: str) -> None:
                 for number in range(count):
                     tar.write({"__key__": f"{shard:05d}{number:04d}", **next(samples)})
             file.flush()
-            os.fsync(file.fileno())  # else the cold measurements would find the pages dirty, and in memory
+            # Else the cold measurements would find the pages dirty, and in memory.
+            os.fsync(file.fileno())
     shutil.rmtree(folder, ignore_errors=True)
     work.rename(folder)
 

@@ -9,7 +9,8 @@ import sys
 import time
 from typing import Any
 
-FEW = 32  # samples of a run whose time is taken off: starting processes, and loading there
+# Samples of a run whose time is taken off: starting processes, and loading there.
+FEW = 32
 
 
 def similarity(model: str, file: str, processes: int) -> dict[str, Any]:
@@ -28,7 +29,8 @@ def similarity(model: str, file: str, processes: int) -> dict[str, Any]:
         seconds = time.perf_counter() - begun
         return seconds, [row["image_text_similarity"][0] for row in done["__dj__stats__"]]
 
-    run(samples[:FEW])  # loads the model into this process, where there are no others
+    # Loads the model into this process, where there are no others.
+    run(samples[:FEW])
     first, _ = run(samples[:FEW])
     seconds, values = run(samples[FEW:])
     if len(values) < len(samples) - FEW:

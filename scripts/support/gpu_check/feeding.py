@@ -10,8 +10,10 @@ from typing import Any
 from ..small_shards import write_small_shards
 from .finding import Finding, Setting, needs
 
-_CHECKED = 3  # batches whose pixels are compared
-_LOGGED = 100  # steps between two that wait for the device, OpenCLIP's --log-every-n-steps
+# Batches whose pixels are compared.
+_CHECKED = 3
+# Steps between two that wait for the device, OpenCLIP's --log-every-n-steps.
+_LOGGED = 100
 
 
 def feed(setting: Setting) -> Iterator[Finding]:
@@ -93,7 +95,8 @@ class _Training:
         loss.backward()
         self._optimizer.step()
         if self._steps % _LOGGED == 0:
-            float(loss.detach())  # as logging does; it waits for the device
+            # As logging does; it waits for the device.
+            float(loss.detach())
         self._steps += 1
 
 

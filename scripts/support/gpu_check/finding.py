@@ -28,7 +28,8 @@ class Setting:
     """
 
     device: str
-    folder: str  # for shards and weights
+    # For shards and weights.
+    folder: str
     quick: bool = False
     seconds: float = 8.0
     end: float = float("inf")

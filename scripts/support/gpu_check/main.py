@@ -16,8 +16,10 @@ from typing import Any
 from . import feeding, others, recovery, similarity, towers
 from .finding import Finding, Missing, Setting
 
-NO_GPU = 3  # exit status
-PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {  # the most important first
+# Exit status.
+NO_GPU = 3
+# The most important first.
+PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {
     "throughput": similarity.throughput,
     "recovery": recovery.recovery,
     "two-processes": recovery.two_processes,
@@ -29,10 +31,14 @@ PARTS: dict[str, Callable[[Setting], Iterable[Finding]]] = {  # the most importa
     "text": others.text_detection,
 }
 USUAL = tuple(PARTS)[:7]
-_TOGETHER = {"recovery", "two-processes", "cap"}  # they measure no rate, and want company on the device
-_LIMIT = 230.0  # seconds for the usual parts
-_MOST = {"throughput": 105.0, "towers": 45.0, "feed": 35.0}  # seconds of them, in proportion more with a larger limit
-_SHORTEST = 4.0  # seconds; with less left no part begins
+# They measure no rate, and want company on the device.
+_TOGETHER = {"recovery", "two-processes", "cap"}
+# Seconds for the usual parts.
+_LIMIT = 230.0
+# Seconds of them, in proportion more with a larger limit.
+_MOST = {"throughput": 105.0, "towers": 45.0, "feed": 35.0}
+# Seconds; with less left no part begins.
+_SHORTEST = 4.0
 
 
 def main(arguments: Sequence[str]) -> int:

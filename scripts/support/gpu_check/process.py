@@ -12,9 +12,11 @@ from typing import Any
 
 from ..environment import ROOT
 
-_PATIENCE = 900.0  # seconds
+# Seconds.
+_PATIENCE = 900.0
 
-Call = tuple[Callable[..., Any], dict[str, Any]]  # a function of a module, and its arguments
+# A function of a module, and its arguments.
+Call = tuple[Callable[..., Any], dict[str, Any]]
 
 
 def run_at_once(

@@ -13,14 +13,16 @@ from .finding import Finding, Missing, Setting
 from .process import run_at_once
 
 _MIB = 1 << 20
-_SMALL, _FITS, _LARGE = 0.02, 0.6, 1.15  # shares of the cap
+# Shares of the cap.
+_SMALL, _FITS, _LARGE = 0.02, 0.6, 1.15
 
 
 class Item(NamedTuple):
     """What a batch is made of."""
 
     number: int
-    size: int  # bytes
+    # Bytes.
+    size: int
 
 
 def recovery(setting: Setting) -> list[Finding]:
@@ -159,7 +161,8 @@ def _expandable(device: str) -> bool | None:
     """Return whether segments on a CUDA device can grow, by those that there are; None if none tells."""
     import torch
 
-    cuda: Any = torch.cuda  # in part without types
+    # In part without types.
+    cuda: Any = torch.cuda
     index = torch.device(device).index or 0
     told = [
         segment["is_expandable"]

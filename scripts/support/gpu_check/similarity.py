@@ -21,7 +21,8 @@ _GOAL, _L14_GOAL = 0.9, 2500
 _VOCABULARY = 49_000
 # Small shards: many end while all workers are busy. A batch has the pictures of one shard, so bare passes take as many.
 _SAMPLES, _DIFFERENT = 250, 64
-_LONG = 300.0  # seconds that must be left for fp32 as well
+# Seconds that must be left for fp32 as well.
+_LONG = 300.0
 
 
 def throughput(setting: Setting) -> Iterator[Finding]:
@@ -76,7 +77,8 @@ def _compared(
 
 def _decoding_alone(setting: Setting) -> Finding:
     """Decode, resize and tokenize in one process per core, without a model."""
-    cores = 2 if setting.quick else len(os.sched_getaffinity(0))  # as many as a run has workers
+    # As many as a run has workers.
+    cores = 2 if setting.quick else len(os.sched_getaffinity(0))
     seconds = 0.5 if setting.quick else 3.0
     rates = run_at_once([(decoding, {"seconds": seconds})] * cores, patience=setting.left)
     told = f"{sum(rates):,.0f} samples/s by {cores} processes"
@@ -138,7 +140,8 @@ def _bare(clip: Any, device: str, seconds: float, sizes: Sequence[int]) -> dict[
     for size in sizes:
         pictures = torch.randn(size, 3, 224, 224, device=device, dtype=clip.dtype or torch.float32)
         length = max(len(tokens) for tokens in _captions(size))
-        length += -length % 8 if device.startswith("cuda") else 0  # as Clip.texts
+        # As Clip.texts.
+        length += -length % 8 if device.startswith("cuda") else 0
         found: dict[str, Any] = {"batch": size, "tokens": length}
         for name, count in (("rate", length), ("whole", clip.text.context)):
             tokens = torch.randint(1, _VOCABULARY, (size, count), device=device)
@@ -168,7 +171,8 @@ def rate(forward: Any, size: int, seconds: float) -> float:
     forward()
     done, begun = 0, time.perf_counter()
     while not done or time.perf_counter() - begun < seconds:
-        float(forward().sum())  # waits for the device
+        # Waits for the device.
+        float(forward().sum())
         done += size
     return done / (time.perf_counter() - begun)
 

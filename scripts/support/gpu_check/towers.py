@@ -9,8 +9,10 @@ from .finding import Finding, Setting
 from .process import results_of
 from .similarity import model_of, rate
 
-_COMPARED = 64  # pictures whose embeddings are compared with those in fp32
-_SHAPES, _LONGEST = 64, 6.0  # batches of the text tower, each of another shape; seconds for them
+# Pictures whose embeddings are compared with those in fp32.
+_COMPARED = 64
+# Batches of the text tower, each of another shape; seconds for them.
+_SHAPES, _LONGEST = 64, 6.0
 
 
 def towers(setting: Setting) -> Iterator[Finding]:
@@ -144,7 +146,8 @@ def _texts(net: Any, device: str, size: int) -> Iterator[dict[str, Any]]:
         "text tower, without cuDNN's (in use)": current_device(device),
     }
     for seed, (name, way) in enumerate(ways.items()):
-        draw = torch.Generator().manual_seed(seed)  # shapes that the other way has not seen
+        # Shapes that the other way has not seen.
+        draw = torch.Generator().manual_seed(seed)
         done, shapes, begun = 0, 0, time.perf_counter()
         with way:
             while shapes < (_SHAPES if size > 4 else 2) and time.perf_counter() - begun < _LONGEST:

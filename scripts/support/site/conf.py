@@ -3,7 +3,9 @@
 import hashlib
 import os
 import shutil
-from importlib.metadata import version as version_of  # Sphinx takes `version` for a setting
+
+# Sphinx takes `version` for a setting.
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,13 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 html_theme = "furo"
 html_title = "wdsflow"
 html_copy_source = False
-smartquotes = False  # messages in titles are searched for as they are printed
+# Messages in titles are searched for as they are printed.
+smartquotes = False
 html_show_sphinx = False
 html_extra_path: list[str] = []
 
-myst_heading_anchors = 4  # the anchors that GitHub gives: links work in both places
+# The anchors that GitHub gives: links work in both places.
+myst_heading_anchors = 4
 myst_enable_extensions = ["html_image"]
 myst_fence_as_directive = ["mermaid"]
 copybutton_prompt_text = "$ "
@@ -43,7 +47,8 @@ class Mermaid(Directive):  # type: ignore[misc]  # docutils is not installed whe
         name = hashlib.sha256(f"{version_of('mermaidx')} {text}".encode()).hexdigest()[:16] + ".svg"
         folder = Path(build.outdir) / _DRAWINGS
         folder.mkdir(parents=True, exist_ok=True)
-        drawn = Path(build.doctreedir) / name  # kept: a drawing takes seconds
+        # Kept: a drawing takes seconds.
+        drawn = Path(build.doctreedir) / name
         if not drawn.is_file():
             half = drawn.with_suffix(f".{os.getpid()}")
             half.write_text(mermaidx.render(text).svg(), encoding="utf-8")

@@ -17,7 +17,8 @@ from .model import load, model_name
 from .recipe import BAR, FOLDER, HELD_OUT, HUNDREDS, SECONDS, Recipe
 from .train import TrainingError, train
 
-RESULT = "result.json"  # marks a folder as ours, too
+# Marks a folder as ours, too.
+RESULT = "result.json"
 
 
 def main(argv: list[str]) -> int:
@@ -27,7 +28,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the pictures, the weights and the order; default: 0")
     parser.add_argument("--fresh", action="store_true", help="train even if a model of this recipe is there")
     arguments = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was begun is cleared away
+    # So that what was begun is cleared away.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder, recipe = arguments.out.resolve(), Recipe(seed=arguments.seed)
     try:
         result = None if arguments.fresh else found(folder, recipe)
@@ -123,7 +125,8 @@ def _build(work: Path, recipe: Recipe) -> dict[str, Any]:
     watch.lap("training")
     figures = evaluate(load(work), work / HELD_OUT)
     watch.lap("judging")
-    shutil.rmtree(work / "logs")  # the checkpoint holds the optimizer's state, too; the weights are in model/
+    # The checkpoint holds the optimizer's state, too; the weights are in model/.
+    shutil.rmtree(work / "logs")
     result = {
         "fingerprint": recipe.fingerprint,
         "seed": recipe.seed,

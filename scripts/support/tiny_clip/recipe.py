@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[3] / ".tiny_clip"
-MODEL = "model"  # folder in FOLDER, as OpenCLIP's `local-dir:` wants it
+# Folder in FOLDER, as OpenCLIP's `local-dir:` wants it.
+MODEL = "model"
 CONFIG_FILE, WEIGHTS_FILE = "open_clip_config.json", "open_clip_model.safetensors"
 HELD_OUT, HUNDREDS = "held-out.tar", 10
 BAR = 0.9
-SECONDS = 180  # on two free cores
+# On two free cores.
+SECONDS = 180
 
 # A ResNet, since a vision transformer of this size needs several times the pictures. 64 pixels leave it 2 x 2 places in
 # the end. The tokenizer is OpenCLIP's own, with its whole vocabulary; captions have 22 tokens at most.
@@ -30,12 +32,14 @@ class Recipe:
 
     seed: int = 0
     shards: int = 8
-    samples: int = 16384  # drawn for training
+    # Drawn for training.
+    samples: int = 16384
     epochs: int = 3
     batch: int = 128
     workers: int = 2
     rate: float = 2e-3
-    warmup: int = 50  # steps
+    # Steps.
+    warmup: int = 50
 
     @property
     def arguments(self) -> list[str]:
@@ -43,7 +47,8 @@ class Recipe:
         data = f"--train-data train/{{000..{self.shards - 1:03d}}}.tar --dataset-type webdataset"
         data += f" --train-num-samples {self.samples} --batch-size {self.batch} --workers {self.workers}"
         steps = f"--epochs {self.epochs} --lr {self.rate} --warmup {self.warmup} --wd 0.1 --grad-clip-norm 1"
-        steps += " --beta1 0.9 --beta2 0.98 --eps 1e-6"  # OpenCLIP goes by the letters "vit" in the model's name
+        # OpenCLIP goes by the letters "vit" in the model's name.
+        steps += " --beta1 0.9 --beta2 0.98 --eps 1e-6"
         run = f"--model local-dir:{MODEL} --device cpu --precision fp32 --seed {self.seed}"
         logs = "--logs logs --name run --save-frequency 0 --log-every-n-steps 16"
         return f"{data} {steps} {run} {logs}".split()

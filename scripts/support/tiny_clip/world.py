@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-SIDE = 128  # pixels of a picture, both ways
+# Pixels of a picture, both ways.
+SIDE = 128
 COLOURS = {
     "red": (215, 45, 40),
     "orange": (240, 140, 30),
@@ -32,7 +33,8 @@ PLACES = {"left": (0.25, 0.5), "right": (0.75, 0.5), "top": (0.5, 0.25), "bottom
 REGION = 0.48
 PAIRS = (("left", "right"), ("top", "bottom"))
 SHARE_OF_PAIRS = 0.6
-HELD_OUT = 0.1  # share of all meanings
+# Share of all meanings.
+HELD_OUT = 0.1
 
 
 class Group(NamedTuple):
@@ -44,7 +46,8 @@ class Group(NamedTuple):
     place: str
 
 
-Scene = tuple[Group, ...]  # of two groups the left or the upper one comes first, so equal meanings are equal scenes
+# Of two groups the left or the upper one comes first, so equal meanings are equal scenes.
+Scene = tuple[Group, ...]
 
 
 def choose(rng: random.Random, *, held_out: bool) -> Scene:
@@ -84,7 +87,8 @@ def _any(rng: random.Random) -> Scene:
     while True:
         places = rng.choice(PAIRS)
         first, second = _group(rng, places[0]), _group(rng, places[1])
-        if (first.colour, first.form) != (second.colour, second.form):  # of one kind they would be one torn group
+        # Of one kind they would be one torn group.
+        if (first.colour, first.form) != (second.colour, second.form):
             return first, second
 
 
@@ -95,7 +99,8 @@ def _group(rng: random.Random, place: str) -> Group:
 def _draw_group(pen: ImageDraw.ImageDraw, group: Group, rng: random.Random) -> None:
     step, radius = REGION / 2, rng.uniform(0.08, 0.1)
     shade = _rgb(value + rng.uniform(-18, 18) for value in COLOURS[group.colour])
-    spare = step / 2 - radius * LONGEST - 1 / SIDE  # a pixel lies between objects at least
+    # A pixel lies between objects at least.
+    spare = step / 2 - radius * LONGEST - 1 / SIDE
     loose = 0.3 * step if group.number == 1 else 0.0
     middle = [value + rng.uniform(-loose, loose) for value in PLACES[group.place]]
     for across, down in rng.choice(ARRANGEMENTS[group.number]):
@@ -132,7 +137,8 @@ ARRANGEMENTS = {
     3: [[_A, _B, _C], [_A, _B, _D], [_A, _C, _D], [_B, _C, _D]],
     4: [[_A, _B, _C, _D]],
 }
-LONGEST = 1.1  # from the centre of any object to its furthest corner, in radii
+# From the centre of any object to its furthest corner, in radii.
+LONGEST = 1.1
 # Corners of a form: distance from its centre in radii, and direction in radians, clockwise from above.
 OUTLINES = {
     "square": [(LONGEST, math.pi * (k / 2 + 0.25)) for k in range(4)],

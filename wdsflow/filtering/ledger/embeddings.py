@@ -47,10 +47,12 @@ if TYPE_CHECKING:
 class EmbeddingColumn(NamedTuple):
     """A column: ``name`` has the first embedding of each sample, ``more`` any further ones."""
 
-    name: str  # like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``
+    # Like a score: ``image_embedding(model="ViT-B-32", pretrained="openai")``.
+    name: str
     more: str
     embedded: Embedded
-    size: int  # numbers of an embedding
+    # Numbers of an embedding.
+    size: int
 
     def about(self) -> EmbeddingAbout:
         """Return the metadata: the model with hashes and versions, and its facts for decoders."""
@@ -148,7 +150,8 @@ class Spool:
         return np.frombuffer(b"".join(parts), "<f2").astype(np.float32).reshape(len(positions), size)
 
 
-Entries = dict[Model, list[EmbeddingAbout]]  # columns of a ledger, by the model that computes the same
+# Columns of a ledger, by the model that computes the same.
+Entries = dict[Model, list[EmbeddingAbout]]
 
 
 def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries, tuple[str, ...]]:
@@ -172,7 +175,8 @@ def _served(about: About, models: Sequence[Model], path: Path) -> tuple[Entries,
         missing.append(f"{path} has none of the {wanted}: {'; '.join(why)}")
     if not entries:
         raise LedgerError("\n".join(missing) or "--embeddings-from is for scores of a CLIP, and the recipe has none")
-    for served, found in entries.items():  # decoders need facts; models are loaded only if embeddings are missing
+    # Decoders need facts; models are loaded only if embeddings are missing.
+    for served, found in entries.items():
         served.recall(found[0]["facts"])
     return entries, tuple(missing)
 
@@ -214,7 +218,8 @@ class StoredEmbeddings:
         if number not in self._groups:
             try:
                 columns = self._file.arrays([KEYS, *self._names], number * GROUP, (number + 1) * GROUP)
-            except (ParquetError, OSError) as error:  # a fault of the shard, not of a sample
+            except (ParquetError, OSError) as error:
+                # A fault of the shard, not of a sample.
                 raise SourceError("io", str(error)) from None
             keys = [json.loads(keys) if keys else {} for keys in as_list(columns.pop(KEYS))]
             self._groups[number] = _Group(keys, columns)

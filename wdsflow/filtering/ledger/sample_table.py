@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", str, str | None)
 
-NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")  # for scores that compare all samples
+# For scores that compare all samples.
+NOT_COMPARED = Unknown("not-compared", "another term excludes the sample")
 
 Outcome = Literal["kept", "dropped", "quarantined"]
 
@@ -38,9 +39,11 @@ class ResizedImage(TypedDict):
     """An image that was made smaller: each value as it was, and as it is in the output."""
 
     field: list[str]
-    size: list[tuple[int, int]]  # width and height
+    # Width and height.
+    size: list[tuple[int, int]]
     bytes: list[int]
-    xxh3: list[str]  # xxh3_128 of its bytes
+    # xxh3_128 of its bytes.
+    xxh3: list[str]
 
 
 class Row:
@@ -54,10 +57,14 @@ class Row:
     def __init__(self, number: int, key: str, start: int, end: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, end
         self.fields: tuple[str, ...] = ()
-        self.trouble = ""  # the fault of the tar, or the reason of a stage
-        self.about = ""  # details of the trouble
-        self.judgement: Judgement | None = None  # if already decided
-        self.digest: str | None = None  # xxh3_128 of the image's bytes
+        # The fault of the tar, or the reason of a stage.
+        self.trouble = ""
+        # Details of the trouble.
+        self.about = ""
+        # If already decided.
+        self.judgement: Judgement | None = None
+        # xxh3_128 of the image's bytes.
+        self.digest: str | None = None
         self.resized: Sequence[ResizedImage] = ()
         self.outcome: Outcome = "kept"
         self.term: str | None = None

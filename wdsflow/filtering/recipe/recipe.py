@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 Unknowns = Literal["quarantine", "keep", "drop"]
 Empty = Literal["leave-out", "write"]
 
-RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")  # options for making images smaller
-CODE = 3  # incremented when the same recipe would give different bytes
+# Options for making images smaller.
+RESIZING = ("resize", "image_format", "quality", "orientation", "resize_mode")
+# Incremented when the same recipe would give different bytes.
+CODE = 3
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from wdsflow.stages.scores.score_catalog import all_scores
 from .recipe import Recipe
 from .recipe_stages import StagesError, read_stages, schema_of_stages
 
-_LARGEST = 64 << 20  # a run.json lists all shards
+# A run.json lists all shards.
+_LARGEST = 64 << 20
 _DEEPEST = 4
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def merged(path: Path | None, flags: Mapping[str, object]) -> Recipe:
     """
     recipe, lines = _read(path) if path is not None else (Recipe(), {})
     given = {name: value for name, value in flags.items() if value is not None}
-    if not str(given.get("where", "1")).strip():  # --where "$UNSET" would keep everything
+    # --where "$UNSET" would keep everything.
+    if not str(given.get("where", "1")).strip():
         raise ValueError("--where is empty: name what to keep, or all samples with --where True")
     if isinstance(scores := given.get("scores"), Iterable):
         given["scores"] = tuple(part.strip() for text in scores for part in _parts(text) if part.strip())
@@ -158,7 +160,8 @@ def _lines_of(node: "yaml.Node", at: str = "") -> Iterator[tuple[str, int]]:
         pairs = [(str(number), value, value) for number, value in enumerate(node.value, 1)]
     for name, place, value in pairs:
         yield f"{at}{name}", place.start_mark.line + 1
-        if at.count(".") < _DEEPEST:  # an anchor may contain itself
+        # An anchor may contain itself.
+        if at.count(".") < _DEEPEST:
             yield from _lines_of(value, f"{at}{name}.")
 
 
@@ -188,7 +191,8 @@ def _checked(found: Mapping[str, object], source: str, lines: Mapping[str, int])
     except StagesError as error:
         raise RecipeError(f"{_place(f'stages.{error.at}', source, lines)}{error}") from None
     values["stages"] = []
-    if isinstance(values.get("resize"), int):  # as YAML reads 512
+    # As YAML reads 512.
+    if isinstance(values.get("resize"), int):
         values["resize"] = str(values["resize"])
     try:
         checked = _model().model_validate(values)

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from .join_on import JoinOn
     from .join_samples import Contradiction, Matches, SampleJoin
 
-_SHOWN = 3  # values
+# Values.
+_SHOWN = 3
 
 
 class AmbiguousJoin(ValueError):

@@ -33,17 +33,24 @@ class ShardGraft(NewShard):
 
     samples: int = 0
     written: int = 0
-    uncounted: int = 0  # written samples that sizes.json does not count
+    # Written samples that sizes.json does not count.
+    uncounted: int = 0
     matched: int = 0
     unmatched: int = 0
     ambiguous: int = 0
     without: int = 0
-    dropped: int = 0  # samples that were left out because they did not match
-    impossible: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    damaged: Counter[str] = field(default_factory=Counter)  # reason -> samples
-    set: Counter[str] = field(default_factory=Counter)  # --set -> samples in which it was set
-    missed: Counter[str] = field(default_factory=Counter)  # --set and the reason it was not set -> samples
-    left_out: Counter[str] = field(default_factory=Counter)  # reason why members belong to no sample -> members
+    # Samples that were left out because they did not match.
+    dropped: int = 0
+    # Reason -> samples.
+    impossible: Counter[str] = field(default_factory=Counter)
+    # Reason -> samples.
+    damaged: Counter[str] = field(default_factory=Counter)
+    # --set -> samples in which it was set.
+    set: Counter[str] = field(default_factory=Counter)
+    # --set and the reason it was not set -> samples.
+    missed: Counter[str] = field(default_factory=Counter)
+    # Reason why members belong to no sample -> members.
+    left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def counted(self) -> int:
@@ -62,10 +69,14 @@ class GraftReport(OutputsReport[ShardGraft]):
     """The outcomes of all shards, and of the rows of the table."""
 
     matches: Matches
-    options: list[str] = field(default_factory=list)  # values to set
-    unmatched: list[str] = field(default_factory=list)  # the first rows that no sample has
-    listed: str = ""  # the file with all of them
-    resolved: str = ""  # how ambiguous samples were resolved
+    # Values to set.
+    options: list[str] = field(default_factory=list)
+    # The first rows that no sample has.
+    unmatched: list[str] = field(default_factory=list)
+    # The file with all of them.
+    listed: str = ""
+    # How ambiguous samples were resolved.
+    resolved: str = ""
 
     def check(self) -> None:
         """Raise RuntimeError if a row or a sample is unaccounted for."""

@@ -31,7 +31,8 @@ BROKEN_JSON = "its json is not an object"
 NO_NAME = "its key holds a zero byte"
 TOO_LARGE = "its json is larger than 64 MiB"
 _MOST_JSON = 64 << 20
-_WINDOW = 4 << 20  # bytes of values that are held at once
+# Bytes of values that are held at once.
+_WINDOW = 4 << 20
 
 Pieces = list[Piece]
 Values = Sequence[StoredValue]
@@ -85,7 +86,8 @@ def grafted_pieces(job: GraftJob, source: Source, report: ShardGraft, stop: Even
     else:
         samples = Samples(source, contents=False)
         touched = dict.fromkeys(each.field for each in job.fields)
-        parts, headers = NotedSamples.of(samples, list(touched)), samples.headers  # these grow while the parts are read
+        # These grow while the parts are read.
+        parts, headers = NotedSamples.of(samples, list(touched)), samples.headers
     rows = read_rows(job.shard.files.with_suffix(VALUES))
     yield from chain.from_iterable(pieces.all(parts, headers, job.shard.numbers(ROWS), rows, stop))
     set_in = ((label, report.matched - pieces.unset[label]) for _, _, label, _ in pieces.fields)
@@ -105,7 +107,8 @@ class _Pieces:
         self._job, self._source, self._report = job, source, report
         self.fields = [(each.field, each.name, str(each), job.columns.index(each.column)) for each in job.fields]
         self.unset: Counter[str] = Counter()
-        self._extended = job.look.renaming  # then new members need extended headers
+        # Then new members need extended headers.
+        self._extended = job.look.renaming
         # If only whole fields are set, members of many samples are made at once.
         self._quick = not self._extended and not any(each.name for each in job.fields)
 

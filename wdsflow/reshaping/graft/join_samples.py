@@ -21,10 +21,14 @@ ABSENT, WITHOUT, DAMAGED, AMBIGUOUS = -1, -2, -3, -4
 # Endings of the files of a shard: the row of each sample, 8 bytes each, and the values of those that have one, in Parquet.
 ROWS, VALUES = ".rows", ".values"
 _EXAMPLES = 3
-_SHOWN = 500  # characters of an example
-_FIRST = 100  # rows from which examples are shown
-_LINE = 2 << 10  # bytes of values: DuckDB cannot sort wider rows in little memory
-_SHORT = 128  # bytes of a value that is never split, however many there are in a line
+# Characters of an example.
+_SHOWN = 500
+# Rows from which examples are shown.
+_FIRST = 100
+# Bytes of values: DuckDB cannot sort wider rows in little memory.
+_LINE = 2 << 10
+# Bytes of a value that is never split, however many there are in a line.
+_SHORT = 128
 
 # The sample `number` of shard `shard` has the position shard << 32 | number. A row of the table is one line of `rows`, or
 # several if it has long values: the one with rest = 0 has its value to join on. `pairs` has the values on both sides,
@@ -192,7 +196,8 @@ class SampleJoin:
             "SELECT coalesce(sum(samples) FILTER (rows > 1), 0)::BIGINT, "
             "coalesce(sum(samples) FILTER (rows = 1 AND samples > 1), 0)::BIGINT FROM pairs"
         )
-        if matches.by_rows + matches.by_samples:  # the first such samples of each shard
+        # The first such samples of each shard.
+        if matches.by_rows + matches.by_samples:
             examples = self._tables.rows(
                 "SELECT value FROM (SELECT row, value FROM samples JOIN pairs USING (value) WHERE rows > 1 OR samples > 1 "
                 "QUALIFY row_number() OVER (PARTITION BY samples.position >> 32 ORDER BY samples.position) <= $1) "
@@ -234,7 +239,8 @@ class SampleJoin:
         )
         matches.unmatched_rows, matches.ambiguous_rows = self.valued - asked, asked - matches.used
         self._tables.run(_OUTCOMES % _IS_AMBIGUOUS[ambiguous])
-        self._tables.run("SET threads = 1")  # several sort wide rows only in more memory
+        # Several sort wide rows only in more memory.
+        self._tables.run("SET threads = 1")
         self._tables.run(_VALUES % ", ".join(self._cells))
         for number, path in enumerate(shards):
             if path is None:
@@ -265,7 +271,8 @@ class SampleJoin:
         import orjson
 
         column = self._on.column
-        number = "" if column == "row" else "(row + 1) || ',' ||"  # a duplicate name has its last value
+        # A duplicate name has its last value.
+        number = "" if column == "row" else "(row + 1) || ',' ||"
         found = self._tables.batches(
             f"""SELECT '{{"row":' || {number} $1 || to_json(replace(value, chr(0), '/')) || '}}\n'
             FROM {_UNMATCHED} ORDER BY row""",

@@ -12,11 +12,16 @@ from wdsflow.shards.shard_names import IMAGE_FIELDS
 
 from .join_on import JoinOn, join_text
 
-JOINS = ".joins"  # ending of the file of a shard
-CHECKED = ("url", "sha256")  # these show whether keys still mean the samples of the table
-CHECKED_IMAGE = "image_xxh3"  # of a ledger: the hash of the image, which is compared for a few samples of each shard
-_CHUNK = 4 << 20  # bytes of an image
-_IMAGES = 16  # of a shard, whose hashes are compared
+# Ending of the file of a shard.
+JOINS = ".joins"
+# These show whether keys still mean the samples of the table.
+CHECKED = ("url", "sha256")
+# Of a ledger: the hash of the image, which is compared for a few samples of each shard.
+CHECKED_IMAGE = "image_xxh3"
+# Bytes of an image.
+_CHUNK = 4 << 20
+# Of a shard, whose hashes are compared.
+_IMAGES = 16
 
 
 class JoinValues(NamedTuple):

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KEYS = ".keys"  # ending of the file of a shard: hashes of its keys, 8 bytes each
+# Ending of the file of a shard: hashes of its keys, 8 bytes each.
+KEYS = ".keys"
 
 
 @dataclass(frozen=True)
@@ -77,19 +78,24 @@ class ShardLook:
     url: Shard
     inputs: dict[str, object] = field(default_factory=dict)
     samples: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)  # members that belong to no sample, by reason
-    troubles: dict[str, int] = field(default_factory=dict)  # samples next to damage
+    # Members that belong to no sample, by reason.
+    left_out: dict[str, int] = field(default_factory=dict)
+    # Samples next to damage.
+    troubles: dict[str, int] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
     unread: bool = False
-    noted: bool = False  # whether there are notes on all samples
+    # Whether there are notes on all samples.
+    noted: bool = False
     headers: list[Range] = field(default_factory=list)
-    renaming: bool = False  # a global header changes names or sizes
+    # A global header changes names or sizes.
+    renaming: bool = False
 
 
 def look_at(job: LookJob, stop: Event, *, request: LookRequest) -> ShardLook:
     """Look at a shard. Raises OSError if the notes cannot be written."""
     try:
-        look = ShardLook(job.url, job.identity(), noted=not job.url.is_pipe)  # its bytes may differ the next time
+        # Its bytes may differ the next time.
+        look = ShardLook(job.url, job.identity(), noted=not job.url.is_pipe)
         with (
             job.opened() as (source, damage),
             open(job.files.with_suffix(NOTES), "wb") as notes,
@@ -145,7 +151,8 @@ class _Look:
         if self._look.noted:
             try:
                 self._notes_file.write(orjson.dumps(vars(self._notes)) + b"\n")
-            except TypeError:  # a name that is not UTF-8
+            except TypeError:
+                # A name that is not UTF-8.
                 self._look.noted = False
             self._notes = NotedSamples(self._request.touched)
         self._look.samples += len(self._joins.values)

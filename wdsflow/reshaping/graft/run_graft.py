@@ -32,11 +32,14 @@ from .join_values import CHECKED, CHECKED_IMAGE, JoinValues, digits_of
 from .look_shard import LookJob, LookRequest, ShardLook, look_at
 from .table_rows import TableFiles, find_table
 
-_CODE = 1  # version of the result of a graft
-_WORK = "graft"  # folder of the join and of notes on each shard during a run
+# Version of the result of a graft.
+_CODE = 1
+# Folder of the join and of notes on each shard during a run.
+_WORK = "graft"
 _UNMATCHED = "graft-unmatched.jsonl"
 _REASONS = {"table": "the table changed", "decided": "other rows match its samples now"}
-_SHOWN = 5  # unmatched rows
+# Unmatched rows.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class GraftOptions:
     """The request."""
 
     table: TableFiles
-    named: str  # as given
+    # As given.
+    named: str
     on: JoinOn
     fields: tuple[FieldToSet, ...]
     ambiguous: Ambiguous = "refuse"

@@ -9,8 +9,10 @@ from wdsflow.shards.samples.tar_samples import TarSample
 if TYPE_CHECKING:
     from wdsflow.shards.tar.plain_entries import Row
 
-NOTES = ".samples"  # ending of the file of a shard
-AT_ONCE = 4096  # samples of a line, about
+# Ending of the file of a shard.
+NOTES = ".samples"
+# Samples of a line, about.
+AT_ONCE = 4096
 
 
 class NotedSamples:

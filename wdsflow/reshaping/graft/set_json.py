@@ -16,9 +16,12 @@ class BrokenJson(ValueError):
 
 class _Member(NamedTuple):
     name: str
-    start: int  # of the name
-    value: int  # start of the value
-    end: int  # of the value
+    # Of the name.
+    start: int
+    # Start of the value.
+    value: int
+    # Of the value.
+    end: int
 
 
 def set_in_json(data: bytes, values: Sequence[tuple[str, str]]) -> bytes:
@@ -49,7 +52,8 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
     members, end = _members(text, start)
     if not inner and _skip(text, end) != len(text):
         raise BrokenJson("text after the object")
-    by_name = {member.name: member for member in members}  # the last of duplicate names counts, as in all readers
+    # The last of duplicate names counts, as in all readers.
+    by_name = {member.name: member for member in members}
     found = by_name.get(name)
     first, dot, rest = name.partition(".")
     if found is not None:
@@ -66,7 +70,8 @@ def _set(text: str, start: int, name: str, value: str, *, inner: bool = False) -
         return f"{text[: start + 1]}{spelled}: {value}{text[end - 1 :]}"
     last = members[-1]
     before = text[members[-2].end if len(members) > 1 else start + 1 : last.start]
-    blank = before.partition(",")[2] if len(members) > 1 else before or " "  # like existing members
+    # Like existing members.
+    blank = before.partition(",")[2] if len(members) > 1 else before or " "
     return f"{text[: last.end]},{blank}{spelled}: {value}{text[last.end :]}"
 
 
@@ -107,5 +112,6 @@ def _members(text: str, at: int) -> tuple[list[_Member], int]:
 
 def _skip(text: str, at: int) -> int:
     found = _BLANK.match(text, at)
-    assert found is not None  # it also matches an empty text
+    # It also matches an empty text.
+    assert found is not None
     return found.end()

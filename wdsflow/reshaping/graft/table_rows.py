@@ -20,14 +20,20 @@ from wdsflow.table_files.text_rows import csv_cells, json_objects, kind_of
 from .join_on import INTEGERS, JoinOn, join_query, join_text
 from .table_values import BYTES, JSON, TEXT
 
-if TYPE_CHECKING:  # modules of filtering are loaded for ledgers only: they take longer to load than all others together
+# Modules of filtering are loaded for ledgers only: they take longer to load than all others together.
+if TYPE_CHECKING:
     from wdsflow.filtering.run_folder import ShardRecord
 
-_ROWS, _BYTES = 16_384, 8 << 20  # of a batch
-_LARGE_ROWS = 2 << 10  # mean bytes of a row: DuckDB sorts the rows that it reads
-_LONGEST = 16 << 10  # bytes of a value that DuckDB reads: in a few rows these do no harm
-_FIRST = 1000  # lines that are searched for names of columns
-_BETWEEN = "\0"  # between the shard and the key of a ledger's row
+# Of a batch.
+_ROWS, _BYTES = 16_384, 8 << 20
+# Mean bytes of a row: DuckDB sorts the rows that it reads.
+_LARGE_ROWS = 2 << 10
+# Bytes of a value that DuckDB reads: in a few rows these do no harm.
+_LONGEST = 16 << 10
+# Lines that are searched for names of columns.
+_FIRST = 1000
+# Between the shard and the key of a ledger's row.
+_BETWEEN = "\0"
 
 Columns = Sequence[str]
 Batch = tuple[Sequence[str | None], Sequence[Sequence[object]]]
@@ -108,8 +114,10 @@ class TableFiles:
         """
         if self.kind != "ledger":
             return None
-        known: dict[str, str] = {}  # files of the ledger, without extension, by urls and paths of shards
-        named: defaultdict[str, list[str]] = defaultdict(list)  # and by the names of shards
+        # Files of the ledger, without extension, by urls and paths of shards.
+        known: dict[str, str] = {}
+        # And by the names of shards.
+        named: defaultdict[str, list[str]] = defaultdict(list)
         for path, record in self.shards.items():
             named[_name(record.url)].append(path.stem)
             known[_output_of(path, record)] = path.stem

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from wdsflow.shards.tar.members import MemberBatch, key_of
 from wdsflow.shards.tar.plain_entries import Row
 
-GroupedMember = tuple[bool, str, str, Row]  # begins a sample, key, field, member
+# Begins a sample, key, field, member.
+GroupedMember = tuple[bool, str, str, Row]
 
 
 class Grouping(NamedTuple):
@@ -35,7 +36,8 @@ class Grouping(NamedTuple):
     beyond: bool = False
 
 
-_NO_NAME = "\0"  # no name begins with this
+# No name begins with this.
+_NO_NAME = "\0"
 WEBDATASET = Grouping()
 ALL_SAMPLES = Grouping(once=True, beyond=True)
 
@@ -49,7 +51,8 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
     """
     split, kinds, once, beyond = rule
     latest: str | None = None
-    key, prefix = "", _NO_NAME  # of the member before
+    # Of the member before.
+    key, prefix = "", _NO_NAME
     fields: set[str] = set()
     for batch in batches:
         if batch.beyond and not beyond:
@@ -60,7 +63,8 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
             if row[4] not in kinds:
                 continue
             name = row[0]
-            if name.startswith(prefix) and "/" not in name[len(prefix) :]:  # most members: a quarter of the time
+            # Most members: a quarter of the time.
+            if name.startswith(prefix) and "/" not in name[len(prefix) :]:
                 field = name[len(prefix) :]
             elif (found := split(name)) is not None:
                 key, field = found
@@ -78,8 +82,10 @@ def grouped(batches: Iterable[MemberBatch], rule: Grouping = WEBDATASET) -> Iter
             yield begins, key, field, row
 
 
-_FEWEST, _MOST = 2, 256  # samples that are compared at a time
-_LONGEST = 64  # attempts that are left out where samples differ again and again
+# Samples that are compared at a time.
+_FEWEST, _MOST = 2, 256
+# Attempts that are left out where samples differ again and again.
+_LONGEST = 64
 # In keys between line ends: the name of a member may then have another key, or be junk or metadata.
 _ODD = re.compile(r"\.[^/\n]*\n|/\n|\n\n|\n__|__MACOSX/")
 
@@ -88,7 +94,8 @@ class Repeats:
     """Finds samples with the same members as an earlier one, many at a time, with the same result as individually."""
 
     def __init__(self) -> None:
-        self.pause = 0  # samples for which ``keys`` is not worth its time; the caller counts it down
+        # Samples for which ``keys`` is not worth its time; the caller counts it down.
+        self.pause = 0
         self._most, self._next_pause = _FEWEST, 1
 
     def keys(self, rows: Sequence[Row], at: int, endings: Sequence[str]) -> list[str]:

@@ -68,9 +68,12 @@ class TarSample:
 
     def __init__(self, number: int, key: str, start: int) -> None:
         self.number, self.key, self.start, self.end = number, key, start, start
-        self.fields: dict[str, Row] = {}  # lower case name -> member
-        self.names: tuple[str, ...] | None = None  # of the fields, if earlier samples had the same
-        self.trouble = ""  # a slug if the tar itself is at fault
+        # Lower case name -> member.
+        self.fields: dict[str, Row] = {}
+        # Of the fields, if earlier samples had the same.
+        self.names: tuple[str, ...] | None = None
+        # A slug if the tar itself is at fault.
+        self.trouble = ""
 
 
 @dataclass
@@ -112,9 +115,12 @@ def _is_shorter(sample: TarSample, seen: AbstractSet[tuple[str, ...]], *, at_end
     return any((each[: len(fields)] if at_end else each[-len(fields) :]) == fields for each in longer)
 
 
-_NO_NAME = "\0"  # no name begins with this
-_MOST_ALIKE = 64  # fields
-_LARGEST_GAP = 1 << 20  # bytes searched for global headers if the walk skipped something
+# No name begins with this.
+_NO_NAME = "\0"
+# Fields.
+_MOST_ALIKE = 64
+# Bytes searched for global headers if the walk skipped something.
+_LARGEST_GAP = 1 << 20
 
 
 class Samples:
@@ -131,25 +137,38 @@ class Samples:
         self.source = source
         self.members = 0
         self.left_out: Counter[str] = Counter()
-        self.headers: list[Range] = []  # global PAX headers outside of samples: they hold for all that follows
+        # Global PAX headers outside of samples: they hold for all that follows.
+        self.headers: list[Range] = []
         self.damage: list[str] = []
         self._walk = Walk(source, contents=contents, keep=keep)
-        self._seen = PieceReader()  # of the latest sample
+        # Of the latest sample.
+        self._seen = PieceReader()
         self.glance = self._seen.glance
-        self._number = self._end = 0  # of the next sample; of the latest member
-        self._hurt = False  # damage is before the next sample
+        # Of the next sample; of the latest member.
+        self._number = self._end = 0
+        # Damage is before the next sample.
+        self._hurt = False
         self._current: TarSample | None = None
-        self._prefix, self._length = _NO_NAME, 1  # of the names of its members
-        self._before: tuple[str, ...] = ()  # fields of the sample before
+        # Of the names of its members.
+        self._prefix, self._length = _NO_NAME, 1
+        # Fields of the sample before.
+        self._before: tuple[str, ...] = ()
         self._damages: list[NearDamage] = []
-        self._after: NearDamage | None = None  # the damage before the current sample
-        self._losers: AbstractSet[int] | None = None  # the samples that damage has left incomplete, by their numbers
-        self._surveys = False  # looks for these
-        self._left_out = ""  # the first of them
+        # The damage before the current sample.
+        self._after: NearDamage | None = None
+        # The samples that damage has left incomplete, by their numbers.
+        self._losers: AbstractSet[int] | None = None
+        # Looks for these.
+        self._surveys = False
+        # The first of them.
+        self._left_out = ""
         self._repeats = Repeats()
-        self._names: tuple[str, ...] = ()  # fields of an earlier sample, which the next ones may repeat
-        self._endings: tuple[str, ...] = ()  # ends of its members' names, after the key
-        self._waiting: Counter[str] = Counter()  # left out, unless the sample continues after them
+        # Fields of an earlier sample, which the next ones may repeat.
+        self._names: tuple[str, ...] = ()
+        # Ends of its members' names, after the key.
+        self._endings: tuple[str, ...] = ()
+        # Left out, unless the sample continues after them.
+        self._waiting: Counter[str] = Counter()
 
     @property
     def global_records(self) -> bool:
@@ -344,7 +363,8 @@ class Samples:
         self.damage += damage_of(self._walk)
         if self._current is not None:
             yield self._finish(hurt=bool(self.damage) and not self._walk.ended)
-        if self._left_out and all(map(is_harmless, self.damage)):  # two blocks of zeros pass for an end mark
+        # Two blocks of zeros pass for an end mark.
+        if self._left_out and all(map(is_harmless, self.damage)):
             self.damage.append(self._left_out)
         self.left_out += self._waiting
 

@@ -12,11 +12,16 @@ from wdsflow.shards.shard import PIPE, Shard
 from wdsflow.text.secrets import redact
 
 Trouble = Literal["missing", "denied", "io", "needs-library", "refused"]
-FIRST, NEXT = 512, 10_240  # bytes that tarfile reads at a time; they matter where a compressed stream is damaged
-HISTORY = 1 << 20  # bytes after the latest request that a forward source can still give
-Range = tuple[int, int]  # first byte, byte after the last
-Piece = Range | bytes  # of a tar: a range of a source, or new bytes
-_BLOCK = 512  # bytes of a tar's blocks
+# Bytes that tarfile reads at a time; they matter where a compressed stream is damaged.
+FIRST, NEXT = 512, 10_240
+# Bytes after the latest request that a forward source can still give.
+HISTORY = 1 << 20
+# First byte, byte after the last.
+Range = tuple[int, int]
+# Of a tar: a range of a source, or new bytes.
+Piece = Range | bytes
+# Bytes of a tar's blocks.
+_BLOCK = 512
 _HIDDEN_USER = re.compile(r"(?<=://)\*\*\*@")
 _HIDDEN_SIGNATURE = re.compile(r"[?&](X-Amz-Signature|X-Goog-Signature|Signature|sig)=\*\*\*$", re.IGNORECASE)
 _COMMIT = re.compile(r"^(hf://[^@]+)@[0-9a-f]{40}(?=/)")
@@ -26,7 +31,8 @@ class SourceError(OSError):
     """A shard that cannot be opened or read. ``kind`` is the reason, ``fix`` a command that helps, "" if none is known."""
 
     def __init__(self, kind: Trouble, detail: str, fix: str = ""):
-        detail = redact(detail)  # libraries name urls in their exceptions
+        # Libraries name urls in their exceptions.
+        detail = redact(detail)
         super().__init__(f"{detail}: {fix}" if fix else detail)
         self.kind: Trouble = kind
         self.detail, self.fix = detail, fix
@@ -57,7 +63,8 @@ def _same_error(kind_of_error: type[SourceError], kind: Trouble, detail: str, fi
 class StreamFault(NamedTuple):
     """A fault of a compressed stream, found by its checksums or by unpacking it."""
 
-    trusted: int  # bytes of the unpacked tar before it, which checksums prove right
+    # Bytes of the unpacked tar before it, which checksums prove right.
+    trusted: int
     detail: str
 
     def __str__(self) -> str:
@@ -77,18 +84,29 @@ class Source:
     """Random or forward access to the bytes of one tar. Closes as a context manager."""
 
     url: Shard
-    size: int | None = None  # bytes as stored
+    # Bytes as stored.
+    size: int | None = None
     compression: str | None = None
-    length: int | None = None  # bytes of the tar, where known
-    bytes_read: int = 0  # as stored
-    damage: str | None = None  # why it ends before its time
-    cut: bool = False  # its compressed stream ends too early
-    fault: StreamFault | None = None  # of its compressed stream; all of it has to be read first, see ``drain``
-    breaks: bool = False  # a stream reader gets an exception at that end, rather than an end of file
-    random: bool = True  # any offset can be read at any time; otherwise only onwards, see ``HISTORY``
-    fd: int = -1  # of a plain local file
-    unpacked: bool = False  # a temporary file with the bytes of a shard that can only be read forward
-    near: bool = False  # without ``fd``, but on this machine: short reads cost little
+    # Bytes of the tar, where known.
+    length: int | None = None
+    # As stored.
+    bytes_read: int = 0
+    # Why it ends before its time.
+    damage: str | None = None
+    # Its compressed stream ends too early.
+    cut: bool = False
+    # Of its compressed stream; all of it has to be read first, see ``drain``.
+    fault: StreamFault | None = None
+    # A stream reader gets an exception at that end, rather than an end of file.
+    breaks: bool = False
+    # Any offset can be read at any time; otherwise only onwards, see ``HISTORY``.
+    random: bool = True
+    # Of a plain local file.
+    fd: int = -1
+    # A temporary file with the bytes of a shard that can only be read forward.
+    unpacked: bool = False
+    # Without ``fd``, but on this machine: short reads cost little.
+    near: bool = False
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes of the uncompressed tar; fewer at its end. Raises ``SourceError``."""

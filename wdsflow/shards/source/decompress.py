@@ -18,10 +18,12 @@ _MAGIC: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("xz", (b"\xfd", b"7", b"z", b"X", b"Z")),
     ("xz", (b"\x5d", b"\0", b"\0", b"\x80")),
     ("zst", (b"\x28", b"\xb5", b"\x2f", b"\xfd")),
-    ("zst", (bytes(range(0x50, 0x60)), b"\x2a", b"\x4d", b"\x18")),  # a frame to skip: pzstd begins with one
+    # A frame to skip: pzstd begins with one.
+    ("zst", (bytes(range(0x50, 0x60)), b"\x2a", b"\x4d", b"\x18")),
 )
 
-UNPACK = "; to unpack it: "  # before the command, in messages about files that Python cannot read as a stream
+# Before the command, in messages about files that Python cannot read as a stream.
+UNPACK = "; to unpack it: "
 _TOOLS = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
 
 
@@ -68,14 +70,21 @@ def _kind(start: bytes, least: int) -> str | None:
 # Damage shows late: a gzip checksum covers a whole member, that of xz a block, that of zstd a frame. Bytes unpacked
 # since the last checksum may be wrong. ``proven`` is how far the checksums reach.
 
-PIECE = 1 << 20  # bytes handed on at once at most
-_PENDING = 8 << 20  # bytes of one buffer held back until it is known to be sound; bombs get no more
-_MEMORY = 256 << 20  # bytes that an xz dictionary may take
-_WINDOW = 128 << 20  # the same for zstd
-_NEAR = 16 << 20  # bytes by which the length of a damaged gzip stream may differ from the unpacked bytes
-_SLICE = 128  # bytes given to zstd at once: they can unfold to 4 MiB
+# Bytes handed on at once at most.
+PIECE = 1 << 20
+# Bytes of one buffer held back until it is known to be sound; bombs get no more.
+_PENDING = 8 << 20
+# Bytes that an xz dictionary may take.
+_MEMORY = 256 << 20
+# The same for zstd.
+_WINDOW = 128 << 20
+# Bytes by which the length of a damaged gzip stream may differ from the unpacked bytes.
+_NEAR = 16 << 20
+# Bytes given to zstd at once: they can unfold to 4 MiB.
+_SLICE = 128
 
-Raw = Callable[[], bytes]  # the next compressed bytes; empty at the end
+# The next compressed bytes; empty at the end.
+Raw = Callable[[], bytes]
 
 
 class Damaged(Exception):
@@ -89,18 +98,25 @@ class NotStreamed(Damaged):
 class Stream:
     """One compressed stream."""
 
-    name = ""  # for messages
+    # For messages.
+    name = ""
     errors: tuple[type[Exception], ...] = (OSError,)
-    in_blocks = False  # a block is given as a whole, after its checksum was compared
-    make: Callable[[], Any]  # returns a decompressor as Python's own
+    # A block is given as a whole, after its checksum was compared.
+    in_blocks = False
+    # Returns a decompressor as Python's own.
+    make: Callable[[], Any]
 
     def __init__(self, raw: Raw, start: bytes) -> None:
         self.raw, self.start = raw, start
         self.complete = False
-        self.rest = b""  # bytes read after its end
-        self.raises = False  # tarfile raises EOFError when it is asked to read on
-        self.given = self.proven = 0  # bytes unpacked; those of them that a checksum covers
-        self.wrong = ""  # a mismatch, though it was unpacked to the end
+        # Bytes read after its end.
+        self.rest = b""
+        # tarfile raises EOFError when it is asked to read on.
+        self.raises = False
+        # Bytes unpacked; those of them that a checksum covers.
+        self.given = self.proven = 0
+        # A mismatch, though it was unpacked to the end.
+        self.wrong = ""
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its contents; some pieces may be empty. Raises ``Damaged``, and ``ImportError`` for zstd."""

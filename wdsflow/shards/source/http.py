@@ -26,13 +26,18 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _LIBRARY = re.compile(r"^Install (\S+) to ")
 
-WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)  # seconds before each further try where a connection fails
-_MORE_WAITS = (8.0, 16.0, 32.0)  # where S3 asks for fewer requests
+# Seconds before each further try where a connection fails.
+WAITS: tuple[float, ...] = (0.2, 1.0, 4.0)
+# Where S3 asks for fewer requests.
+_MORE_WAITS = (8.0, 16.0, 32.0)
 _THROTTLED = frozenset(("SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled"))
-_LONGEST = 300.0  # seconds that a busy server may ask for
-_LIMITED = re.compile(r";\s*t=(\d+)")  # in a RateLimit header: seconds until it is reset
+# Seconds that a busy server may ask for.
+_LONGEST = 300.0
+# In a RateLimit header: seconds until it is reset.
+_LIMITED = re.compile(r";\s*t=(\d+)")
 
-_REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs", "hf"))  # whose libraries the extra `remote` brings
+# Whose libraries the extra `remote` brings.
+_REMOTE = frozenset(("http", "https", "s3", "s3a", "gs", "gcs", "hf"))
 _UNSIGNED = frozenset(("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"))
 
 
@@ -54,7 +59,8 @@ def trying(action: Callable[[], T], url: str, size: int = 0) -> T:
             if is_silence(error):
                 _log.warning("wdsflow: %s did not answer; trying again", redact(url))
         time.sleep(wait)
-    raise AssertionError  # the last try returns or raises
+    # The last try returns or raises.
+    raise AssertionError
 
 
 def _next_wait(error: Exception, tries: int, elapsed: float) -> float | None:
@@ -142,7 +148,8 @@ def source_error(error: Exception, url: str) -> SourceError:
         return SourceError("missing", f"no such file: {text}")
     if isinstance(error, ImportError):
         scheme = url.partition(":")[0]
-        named = _LIBRARY.search(text)  # fsspec's words
+        # fsspec's words.
+        named = _LIBRARY.search(text)
         fix = install_extras("remote") if scheme in _REMOTE else install_packages(named[1]) if named else ""
         return SourceError("needs-library", f"{scheme}: urls need a library that is not installed ({text})", fix)
     if is_silence(error):
@@ -156,7 +163,8 @@ def source_error(error: Exception, url: str) -> SourceError:
 
 
 _UNKNOWN = "the repository does not exist, or it is private and your token cannot read it: check its name, or log in"
-_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {  # by the hub's code or status
+# By the hub's code or status.
+_REFUSALS: dict[str | int | None, tuple[Trouble, str]] = {
     "GatedRepo": ("denied", "access is gated: ask for it on the page of the repository, then log in"),
     401: ("denied", _UNKNOWN),
     "RepoNotFound": ("missing", _UNKNOWN),
@@ -179,8 +187,10 @@ def _hub_error(error: Exception, status: int | None) -> SourceError | None:
 
 
 _PART = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-_SECRET = frozenset(("authorization", "cookie"))  # headers that another server must not see
-_MARKS = ("ETag", "Last-Modified")  # the first that two responses share decides whether they are of one file
+# Headers that another server must not see.
+_SECRET = frozenset(("authorization", "cookie"))
+# The first that two responses share decides whether they are of one file.
+_MARKS = ("ETag", "Last-Modified")
 
 
 class HttpFile:
@@ -196,7 +206,8 @@ class HttpFile:
     def __init__(self, system: Any, url: str, name: str) -> None:
         self.url = name
         self._asked = url
-        self._target: URL | None = None  # where the server redirected to
+        # Where the server redirected to.
+        self._target: URL | None = None
         self.size: int | None = None
         self._system = system
         self._marks: dict[str, str] = {}
@@ -211,7 +222,8 @@ class HttpFile:
     def fetch(self, start: int, stop: int) -> bytes:
         """Return these bytes. Raises SourceError."""
         data = b""
-        while start + len(data) < stop:  # servers may send less than they are asked for
+        # Servers may send less than they are asked for.
+        while start + len(data) < stop:
             data += trying(partial(self._sync, partial(self._part, start + len(data), stop)), self.url)
         return data
 
@@ -234,14 +246,16 @@ class HttpFile:
                 self.size = 0
                 return b""
             data = await self._body(answer, 0, size)
-        return await self._whole() if self.size is None else data  # parts of a file without an end: "0-99/*"
+        # Parts of a file without an end: "0-99/*".
+        return await self._whole() if self.size is None else data
 
     async def _part(self, start: int, stop: int) -> bytes:
         try:
             async with await self._ask({"Range": f"bytes={start}-{stop - 1}"}) as answer:
                 return await self._body(answer, start, stop)
         except BaseException:
-            self._target = None  # the next try asks for a new one
+            # The next try asks for a new one.
+            self._target = None
             raise
 
     async def _whole(self) -> "HttpStream":
@@ -255,13 +269,15 @@ class HttpFile:
         session = await system.set_session()
         get = partial(session.get, auto_decompress=False)
         if (target := self._target) is not None:
-            self._target = None  # unless it answers
+            # Unless it answers.
+            self._target = None
             public = {name: value for name, value in headers.items() if name.lower() not in _SECRET}
             found: ClientResponse = await get(target, headers=public, **{**settings, "auth": None})
             if found.status < 400:
                 self._target = target
                 return found
-            found.close()  # the address has expired
+            # The address has expired.
+            found.close()
         found = await get(system.encode_url(self._asked), headers=headers, **settings)
         if found.history and found.status < 400:
             self._target = found.url

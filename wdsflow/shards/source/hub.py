@@ -81,7 +81,8 @@ class HubUrl(NamedTuple):
         from huggingface_hub.utils import build_hf_headers
 
         headers = build_hf_headers(token=hub.token, library_name="wdsflow")
-        client = {"trust_env": True}  # proxies are found as by the client of the hub
+        # Proxies are found as by the client of the hub.
+        client = {"trust_env": True}
         at = "" if self.kind == "buckets" else f"/{quote(self.revision, safe='')}"
         web = limited(fsspec.filesystem("https", headers=headers, client_kwargs=client))
         return web, f"{hub.endpoint}/{self.place}/resolve{at}/{quote(self.path)}"
@@ -91,7 +92,8 @@ def _hub() -> "HfFileSystem":
     """Return the file system of the hub, which has endpoint and token from the environment, or fsspec's settings."""
     import fsspec
 
-    hub: HfFileSystem = limited(fsspec.filesystem("hf"))  # raises ImportError with the name of the library
+    # Raises ImportError with the name of the library.
+    hub: HfFileSystem = limited(fsspec.filesystem("hf"))
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

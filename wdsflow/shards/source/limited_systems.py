@@ -36,7 +36,8 @@ def _limit_s3(system: Any, limit: float) -> None:
     system.retries = 1
     if "AWS_MAX_ATTEMPTS" not in os.environ:
         system.config_kwargs.setdefault("retries", {"total_max_attempts": 1})
-    if "http_session_cls" in signature(AioConfig.__init__).parameters:  # not in older ones
+    # Not in older ones.
+    if "http_session_cls" in signature(AioConfig.__init__).parameters:
         from .s3_session import LimitedSession
 
         system.config_kwargs.setdefault("http_session_cls", LimitedSession)

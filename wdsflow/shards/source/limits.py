@@ -19,11 +19,16 @@ from wdsflow.text.secrets import redact
 from .base import SourceError
 
 VARIABLE = "WDSFLOW_REMOTE_TIMEOUT"
-_USUAL = 60.0  # seconds; a store that copies a large object sends a byte from time to time
-_SLOWEST = 100_000  # bytes a second: a request that sends fewer is given up
-_QUIET = 5.0  # seconds without a message about a request
-_QUICK = 5_000_000  # bytes a second: the time for them is not waiting
-_AGAIN = 30.0  # seconds between two messages
+# Seconds; a store that copies a large object sends a byte from time to time.
+_USUAL = 60.0
+# Bytes a second: a request that sends fewer is given up.
+_SLOWEST = 100_000
+# Seconds without a message about a request.
+_QUIET = 5.0
+# Bytes a second: the time for them is not waiting.
+_QUICK = 5_000_000
+# Seconds between two messages.
+_AGAIN = 30.0
 # Schemes of the file systems that get limits of their own, see ``limited_systems``.
 _LIMITED = ("s3:", "s3a:", "http:", "https:", "hf:")
 _log = logging.getLogger(__name__)
@@ -78,7 +83,8 @@ class _Waiting:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._never = threading.Event()
-        self._requests: dict[int, tuple[float, str, float]] = {}  # when it is late, its url, when it began
+        # When it is late, its url, when it began.
+        self._requests: dict[int, tuple[float, str, float]] = {}
         self._next = 0
         self._reported = -math.inf
         self._thread: threading.Thread | None = None
@@ -91,7 +97,8 @@ class _Waiting:
             self._requests[self._next] = now + _QUIET + size / _QUICK, url, now
             if self._thread is None:
                 thread = threading.Thread(target=self._watch, name="wdsflow-waiting", daemon=True)
-                with suppress(RuntimeError):  # the interpreter ends
+                # The interpreter ends.
+                with suppress(RuntimeError):
                     thread.start()
                     self._thread = thread
             return self._next
@@ -103,7 +110,8 @@ class _Waiting:
 
     def forget(self) -> None:
         """Forget all of them, in a process that was forked: its parent waits for them."""
-        self._lock = threading.Lock()  # a thread of the parent may hold the other one
+        # A thread of the parent may hold the other one.
+        self._lock = threading.Lock()
         self._requests, self._thread = {}, None
 
     def _watch(self) -> None:
@@ -146,5 +154,6 @@ def is_silence(error: BaseException | None) -> bool:
     while error is not None:
         if any("Timeout" in kind.__name__ for kind in type(error).__mro__):
             return True
-        error = error.__cause__ or error.__context__  # s3fs hides one by an error of its own
+        # s3fs hides one by an error of its own.
+        error = error.__cause__ or error.__context__
     return False

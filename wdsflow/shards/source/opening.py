@@ -94,7 +94,8 @@ def seekable(url: Shard, folder: Path, *, allow_pipe: bool = False, here: bool =
 def unpack(source: Source, file: int, folder: Path) -> None:
     """Write all bytes of a shard, unpacked, to a file in ``folder``. Raises SourceError, or OSError for the folder."""
     at = 0
-    while (data := source.read_at(at, _STEP)) or source.lift():  # also streams that tarfile does not reach
+    # Also streams that tarfile does not reach.
+    while (data := source.read_at(at, _STEP)) or source.lift():
         at += len(data)
         if at > max(_BOMB_BYTES, _BOMB_RATIO * (source.size or at)):
             raise SourceError("refused", f"expands to more than {_BOMB_RATIO} times its size: not unpacked further")

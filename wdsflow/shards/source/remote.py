@@ -21,10 +21,13 @@ from .streams import ForwardSource
 # Bytes requested from a server: at first; after bytes that were read, at least and at most; skipped without that it
 # counts as a jump. A request takes about as long as half a megabyte.
 _START, _LEAST, _MOST, _GAP = 512 << 10, 64 << 10, 8 << 20, 512 << 10
-_STEADY = 1 << 20  # bytes of a request from which on the next one is sent ahead
-_PIECE = 256 << 10  # of a stream
+# Bytes of a request from which on the next one is sent ahead.
+_STEADY = 1 << 20
+# Of a stream.
+_PIECE = 256 << 10
 _File = IO[bytes] | HttpStream
-Fetch = Callable[[int, int], bytes]  # first byte, byte after the last; raises SourceError
+# First byte, byte after the last; raises SourceError.
+Fetch = Callable[[int, int], bytes]
 
 
 class RemoteSource(Source):
@@ -38,9 +41,11 @@ class RemoteSource(Source):
         self.url, self._fetch, self._close = url, fetch, close
         self.size: int = size
         self.length: int = size
-        self._held, self._from = held, 0  # bytes, and the offset of the first
+        # Bytes, and the offset of the first.
+        self._held, self._from = held, 0
         self._thread = ThreadPoolExecutor(1)
-        self._next: tuple[int, Future[bytes]] | None = None  # first byte of a request sent ahead, and its answer
+        # First byte of a request sent ahead, and its answer.
+        self._next: tuple[int, Future[bytes]] | None = None
         self.bytes_read = len(held)
         self._ahead = len(held) or _START // 2
 
@@ -81,7 +86,8 @@ class RemoteSource(Source):
         if self._next is None:
             return b""
         (first, answer), self._next = self._next, None
-        data = answer.result()  # also if the bytes are useless now: one request at a time
+        # Also if the bytes are useless now: one request at a time.
+        data = answer.result()
         skipped = start - first if first <= start else len(data)
         self.bytes_read += min(skipped, len(data))
         return data[skipped:]
@@ -150,12 +156,14 @@ def open_remote(shard: Shard) -> Source:
     def opened(**settings: object) -> IO[bytes]:
         try:
             file: IO[bytes] = system.open(path, "rb", **settings)
-        except TypeError:  # a file system that knows no such settings
+        except TypeError:
+            # A file system that knows no such settings.
             file = system.open(path, "rb")
         return file
 
     if hasattr(system, "local_expiry_check"):
-        system.local_expiry_check = True  # s3fs compares each answer's ETag: some servers ignore If-Match
+        # s3fs compares each answer's ETag: some servers ignore If-Match.
+        system.local_expiry_check = True
 
     def source() -> Source:
         file = trying(lambda: opened(block_size=_MOST, cache_type="none"), shard)
@@ -170,7 +178,8 @@ def open_remote(shard: Shard) -> Source:
     except SourceError as error:
         if error.kind != "missing" and not isinstance(error, SourceChangedError):
             raise
-        system.invalidate_cache()  # the folder was listed before the file came, or before it was replaced
+        # The folder was listed before the file came, or before it was replaced.
+        system.invalidate_cache()
         return source()
 
 
@@ -262,7 +271,8 @@ def about(shard: Shard) -> dict[str, object]:
     return trying(ask, shard)
 
 
-_GLOB = re.compile(r"[*\[]")  # a question mark begins the query of a url
+# A question mark begins the query of a url.
+_GLOB = re.compile(r"[*\[]")
 
 
 def is_listing(url: str) -> bool:

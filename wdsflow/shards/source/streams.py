@@ -28,7 +28,8 @@ from .decompress import (
     unpack_command,
 )
 
-_TAIL = 8  # bytes
+# Bytes.
+_TAIL = 8
 
 
 class ForwardSource(Source):
@@ -55,11 +56,15 @@ class ForwardSource(Source):
         if self.compression == "zst" and find_spec("zstandard") is None:
             self.close()
             raise SourceError("needs-library", "zstd shards need zstandard", install_packages("zstandard"))
-        self._held, self._from = bytearray(), 0  # bytes, and the offset of the first
+        # Bytes, and the offset of the first.
+        self._held, self._from = bytearray(), 0
         self._more = self._stream(start)
-        self._next = b""  # start of another stream
-        self._tail = start  # the last bytes that were read, as stored
-        self._proven = 0  # bytes of the tar that checksums prove right
+        # Start of another stream.
+        self._next = b""
+        # The last bytes that were read, as stored.
+        self._tail = start
+        # Bytes of the tar that checksums prove right.
+        self._proven = 0
         self._joined = False
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -188,12 +193,12 @@ class ForwardSource(Source):
             self.damage, self.breaks = f"{self.damage}: {trouble}" if self.cut else trouble, True
 
 
-_running: dict[
-    int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"
-] = {}  # by number, with the thread that started it
+# By number, with the thread that started it.
+_running: dict[int, "tuple[subprocess.Popen[bytes], int, threading.Thread]"] = {}
 # Runs before the command, in its group, and kills all of it when the other end of its input is closed, however this process ends.
 GUARD = "exec 3<&0 </dev/null; (read _ <&3; kill -KILL 0) >/dev/null 2>&1 & exec 3<&-\n"
-_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # threads that may no longer run commands
+# Threads that may no longer run commands.
+_stopped: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
 
 
 class CommandStopped(Exception):
@@ -214,7 +219,8 @@ def open_pipe(shard: Shard) -> Source:
     assert held is not None
     thread, at_end = threading.current_thread(), False
     _running[process.pid] = process, os.getpid(), thread
-    if thread in _stopped:  # stopped before the command was noted; a later ``end_commands`` finds it
+    # Stopped before the command was noted; a later ``end_commands`` finds it.
+    if thread in _stopped:
         end_commands(thread)
 
     def read(size: int = NEXT) -> bytes:
@@ -235,7 +241,8 @@ def open_pipe(shard: Shard) -> Source:
             _kill(process.pid)
             status = process.wait()
         if not held.closed:
-            _kill(process.pid)  # the guard: processes that were forked meanwhile may hold its input, too
+            # The guard: processes that were forked meanwhile may hold its input, too.
+            _kill(process.pid)
             held.close()
         _running.pop(process.pid, None)
         return f"the command ended with status {status}" if status else ""

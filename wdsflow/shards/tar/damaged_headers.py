@@ -28,8 +28,10 @@ _STEP = 1 << 20
 class FoundHeader(NamedTuple):
     """The result of a search after the end of reading."""
 
-    header: int | None  # offset of the next valid header
-    junk: int | None  # offset of the first block that is not zero
+    # Offset of the next valid header.
+    header: int | None
+    # Offset of the first block that is not zero.
+    junk: int | None
 
 
 def search(read: Read, start: int, *, old: bool = False, until: int | None = None) -> FoundHeader:
@@ -62,22 +64,30 @@ def _with_magic(window: bytes) -> Iterator[int]:
 
 
 _ITS_OWN = 2
-_MAGIC = (b"ustar\x0000", b"ustar  \0")  # POSIX, GNU
-_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))  # headers that describe the member after them
+# POSIX, GNU.
+_MAGIC = (b"ustar\x0000", b"ustar  \0")
+# Headers that describe the member after them.
+_EXTENDED = frozenset((b"x", b"X", b"g", b"L", b"K"))
 # The digits of the time in a header.
 _TIME, _OCTAL = slice(136, 147), b"01234567"
-_SAME = ""  # such a header changes neither name nor size
+# Such a header changes neither name nor size.
+_SAME = ""
 
 
 class LostMember(NamedTuple):
     """A member whose header is damaged, as far as it can be read; its name may have a wrong byte."""
 
     name: str
-    size: int  # bytes, -1 if that cannot be read
-    missing: int  # the checksum, less the sum of the bytes: if one byte is wrong, its difference
-    extended: bool  # not a member, but a header that describes the next one
-    named: bool = False  # its name is right: the only wrong byte is elsewhere
-    next_name: str | None = None  # in an extended header: "" if it has neither name nor size, None if unknown
+    # Bytes, -1 if that cannot be read.
+    size: int
+    # The checksum, less the sum of the bytes: if one byte is wrong, its difference.
+    missing: int
+    # Not a member, but a header that describes the next one.
+    extended: bool
+    # Its name is right: the only wrong byte is elsewhere.
+    named: bool = False
+    # In an extended header: "" if it has neither name nor size, None if unknown.
+    next_name: str | None = None
 
     def is_of(self, sample: "Neighbour", *, exactly: bool) -> bool:
         """Return whether it is a further field of a sample; unless ``exactly``, with one byte corrected."""
@@ -102,8 +112,10 @@ class HeaderGap(NamedTuple):
     """A part of a tar between members that can be read."""
 
     lost: tuple[LostMember, ...] = ()
-    closed: bool = False  # these members fill it: nothing else was lost
-    size: int = 0  # bytes; 0 at the end of the archive
+    # These members fill it: nothing else was lost.
+    closed: bool = False
+    # Bytes; 0 at the end of the archive.
+    size: int = 0
 
     @property
     def unnamed(self) -> bool:
@@ -148,7 +160,8 @@ def lost_between(read: Read, start: int, stop: int | None) -> HeaderGap:
             return HeaderGap(tuple(lost), size=size)
         if member.extended and 0 <= member.size <= LONGEST:
             member = member._replace(next_name=_next_name(block[156:157], read(at + BLOCK, member.size)))
-        if lost and lost[-1].extended and lost[-1].next_name != _SAME:  # its own name may be a stand-in
+        # Its own name may be a stand-in.
+        if lost and lost[-1].extended and lost[-1].next_name != _SAME:
             name = lost[-1].next_name
             member = member._replace(name=member.name if name is None else name, named=name is not None)
         lost.append(member)
@@ -207,7 +220,8 @@ def _lost_member(block: bytes) -> LostMember | None:
     total = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     try:
         missing = number(block[148:156]) - total
-        near = -256 < missing < 256  # as if a single byte was wrong
+        # As if a single byte was wrong.
+        near = -256 < missing < 256
     except BadHeader:
         missing, near = 0, False
     name, prefix, kind = text(block[:100]), text(block[345:500]), block[156:157]

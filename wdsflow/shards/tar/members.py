@@ -91,8 +91,10 @@ def key_of(name: str) -> tuple[str, str] | None:
     return None if key is None or suffix is None else (key, suffix)
 
 
-Piece = tuple[int, bytes]  # offset, bytes of the tar
-_new = tuple.__new__  # Member's own is written in Python and takes twice as long
+# Offset, bytes of the tar.
+Piece = tuple[int, bytes]
+# Member's own is written in Python and takes twice as long.
+_new = tuple.__new__
 StopKind = Literal["end", "eof", "silent", "error", "unreadable"]
 Behind = Literal["", "archive", "damage"]
 
@@ -100,11 +102,16 @@ Behind = Literal["", "archive", "damage"]
 class Member(NamedTuple):
     """One member as readers get it; a ``Row`` is the same as a plain tuple."""
 
-    name: str  # UTF-8, other bytes as surrogates
-    size: int  # bytes
-    data: int  # offset of the contents in the uncompressed tar
-    header: int  # offset of its first header, extended headers included
-    kind: str  # "file", "sparse", "link", "directory", "special"
+    # UTF-8, other bytes as surrogates.
+    name: str
+    # Bytes.
+    size: int
+    # Offset of the contents in the uncompressed tar.
+    data: int
+    # Offset of its first header, extended headers included.
+    header: int
+    # "file", "sparse", "link", "directory", "special".
+    kind: str
 
     @property
     def end(self) -> int:
@@ -117,10 +124,14 @@ class MemberBatch(NamedTuple):
 
     rows: list[Row]
     window: bytes
-    base: int  # offset of the window
-    beyond: bool  # after the place where Python's tarfile stops
-    pieces: Sequence[Piece] = ()  # all bytes that were read, in order, if the walk keeps them
-    behind: Behind = ""  # between its first row and the row before: the end of a whole archive, or damage
+    # Offset of the window.
+    base: int
+    # After the place where Python's tarfile stops.
+    beyond: bool
+    # All bytes that were read, in order, if the walk keeps them.
+    pieces: Sequence[Piece] = ()
+    # Between its first row and the row before: the end of a whole archive, or damage.
+    behind: Behind = ""
 
     @property
     def members(self) -> list[Member]:

@@ -11,11 +11,15 @@ from zlib import adler32
 
 from .tar_header import BLOCK, BadHeader, is_strict, number
 
-Row = tuple[str, int, int, int, str]  # name, size, data, header, kind
+# Name, size, data, header, kind.
+Row = tuple[str, int, int, int, str]
 
-HUGE = 2 << 30  # bytes; larger members are counted
-SPAN = 3 * BLOCK  # an extended header, its only block, and the member's header
-_KEEP = 1 << 15  # checksums remembered
+# Bytes; larger members are counted.
+HUGE = 2 << 30
+# An extended header, its only block, and the member's header.
+SPAN = 3 * BLOCK
+# Checksums remembered.
+_KEEP = 1 << 15
 _MTIME = re.compile(rb"(\d+) mtime=")
 
 
@@ -28,7 +32,8 @@ class Sums(dict[bytes, int]):
 
     def __init__(self, rest: int):
         super().__init__()
-        self.rest = rest  # sum of the bytes after the checksum
+        # Sum of the bytes after the checksum.
+        self.rest = rest
 
     def __missing__(self, key: bytes) -> int:
         if len(self) >= _KEEP:
@@ -43,7 +48,8 @@ class Sums(dict[bytes, int]):
         return value
 
 
-_NEVER = Sums(1 << 40)  # agrees with no header
+# Agrees with no header.
+_NEVER = Sums(1 << 40)
 _NOTHING: tuple[bytes, int, bytes, Sums, bytes] = (b"\xff", 0, b"\xff", _NEVER, b"")
 
 
@@ -51,14 +57,21 @@ class Skimmer:
     """Walks plain entries window by window; repeated parts of this shard's headers are remembered here."""
 
     def __init__(self) -> None:
-        self.window, self.base, self.at = b"", 0, 0  # bytes, their offset, and the position within them
-        self.alone = 0  # extended headers with only a time
-        self.fetched = 0  # bytes that ``refill`` returned
-        self.lead = 0  # bytes before an entry with which ``refill`` begins
+        # Bytes, their offset, and the position within them.
+        self.window, self.base, self.at = b"", 0, 0
+        # Extended headers with only a time.
+        self.alone = 0
+        # Bytes that ``refill`` returned.
+        self.fetched = 0
+        # Bytes before an entry with which ``refill`` begins.
+        self.lead = 0
         self.huge: list[Row] = []
-        self.times: dict[bytes, tuple[bytes, int]] = {}  # extended header -> the same and its keyword, its end
-        self.tails: dict[bytes, Sums] = {}  # all after the checksum: type, link, magic, owner, prefix
-        self.owners: set[bytes] = set()  # last byte of the name, mode, uid, gid
+        # Extended header -> the same and its keyword, its end.
+        self.times: dict[bytes, tuple[bytes, int]] = {}
+        # All after the checksum: type, link, magic, owner, prefix.
+        self.tails: dict[bytes, Sums] = {}
+        # Last byte of the name, mode, uid, gid.
+        self.owners: set[bytes] = set()
         self.latest = _NOTHING
 
     def learn(self, header: bytes) -> None:

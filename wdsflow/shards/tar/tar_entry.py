@@ -22,8 +22,10 @@ from .tar_header import (
 )
 
 Kind = Literal["file", "sparse", "link", "directory", "special"]
-_MOST_MAPS, _MORE = 10_000, 504  # blocks of an old map of a sparse member; the byte that announces another one
-MAX_CHAIN = 300  # extended headers of one member: about where tarfile's recursion ends
+# Blocks of an old map of a sparse member; the byte that announces another one.
+_MOST_MAPS, _MORE = 10_000, 504
+# Extended headers of one member: about where tarfile's recursion ends.
+MAX_CHAIN = 300
 
 _KINDS: dict[bytes, Kind] = {b"1": "link", b"2": "link", b"5": "directory"}
 _SIZES = frozenset(("GNU.sparse.size", "GNU.sparse.realsize"))
@@ -45,20 +47,27 @@ class Entry(NamedTuple):
     """One entry as tarfile delivers it."""
 
     name: str
-    size: int  # as in tarfile; may be negative
+    # As in tarfile; may be negative.
+    size: int
     kind: Kind
-    header: int  # first byte that belongs to it
+    # First byte that belongs to it.
+    header: int
     data: int
-    next: int  # where tarfile looks for the next header
-    tell: int  # position of a stream reader before it reads the data
-    only_times: bool  # the extended header has only times
-    depth: int  # number of extended headers
+    # Where tarfile looks for the next header.
+    next: int
+    # Position of a stream reader before it reads the data.
+    tell: int
+    # The extended header has only times.
+    only_times: bool
+    # Number of extended headers.
+    depth: int
 
 
 class _Extension(NamedTuple):
     type: bytes
     body: bytes
-    values: dict[str, str]  # the global records and its own; empty for GNU long names
+    # The global records and its own; empty for GNU long names.
+    values: dict[str, str]
 
 
 def blocks(size: int) -> int:
@@ -150,7 +159,8 @@ class _Reading:
         # tarfile takes a map of the member from these records, or from its contents.
         new = values.get("GNU.sparse.major") == "1" and values.get("GNU.sparse.minor") == "0"
         self.sparse = self.sparse or new or "GNU.sparse.map" in values or "GNU.sparse.size" in values
-        if self.type not in REGULAR and "GNU.sparse.map" in values:  # tarfile reads it all the same
+        # tarfile reads it all the same.
+        if self.type not in REGULAR and "GNU.sparse.map" in values:
             try:
                 list(map(int, values["GNU.sparse.map"].split(",")))
             except ValueError:

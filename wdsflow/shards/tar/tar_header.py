@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import adler32
 
-Read = Callable[[int, int], bytes]  # (offset, size) -> bytes, short at the end of the archive
+# (offset, size) -> bytes, short at the end of the archive.
+Read = Callable[[int, int], bytes]
 BLOCK = 512
 ZEROS = bytes(BLOCK)
 
@@ -15,7 +16,8 @@ REGULAR = frozenset((b"0", b"\0", b"7", b"S"))
 SUPPORTED = frozenset((b"0", b"\0", b"1", b"2", b"5", b"6", b"7", b"3", b"4", b"L", b"K", b"S"))
 GNU = frozenset((b"L", b"K", b"S"))
 
-_REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))  # mode, owner, group, device: mostly the same
+# Mode, owner, group, device: mostly the same.
+_REPEATED = ((0, 8), (8, 16), (16, 24), (24, 32), (32, 40))
 _CHECKSUM = re.compile(rb" *[0-7]{1,7}[\0 ]")
 # Since 2026 tarfile accepts no old-style directory after an extended header.
 _KEEPS_TYPE = hasattr(tarfile.TarInfo, "_frombuf")
@@ -31,7 +33,8 @@ class Header(NamedTuple):
     name: str
     size: int
     type: bytes
-    sparse: tuple[bool, int] | None = None  # its map continues after the header, real size
+    # Its map continues after the header, real size.
+    sparse: tuple[bool, int] | None = None
 
 
 def padded(size: int) -> int:
@@ -86,7 +89,8 @@ def parse_header(block: bytes, *, first: bool = True) -> Header:
     size = number(block[124:136])
     name, kind, prefix = text(block[:100]), block[156:157], text(block[345:500]) if block[345] else ""
     sparse = None
-    if kind == b"\0" and name.endswith("/") and (first or not _KEEPS_TYPE):  # the oldest format knows no directories
+    # The oldest format knows no directories.
+    if kind == b"\0" and name.endswith("/") and (first or not _KEEPS_TYPE):
         kind = b"5"
     if kind == b"S":
         for at in range(386, 482, 12):
@@ -159,10 +163,13 @@ def looks_like(start: bytes) -> str:
     return next((what for magic, what in _TEXTS if head.startswith(magic)), "text")
 
 
-LIMIT = 64 << 20  # bytes of extended headers kept for one member
-LONGEST = 4 << 20  # bytes of one extended header; a longer one is refused
+# Bytes of extended headers kept for one member.
+LIMIT = 64 << 20
+# Bytes of one extended header; a longer one is refused.
+LONGEST = 4 << 20
 TIMES = frozenset(("mtime", "atime", "ctime", "LIBARCHIVE.creationtime"))
-OTHER = ""  # stands for all records that change nothing for us
+# Stands for all records that change nothing for us.
+OTHER = ""
 
 _SPARSE = ("name", "size", "realsize", "map", "major", "minor")
 WANTED = frozenset(("path", "size", *(f"GNU.sparse.{word}" for word in _SPARSE)))
@@ -210,7 +217,8 @@ def read_records(body: bytes) -> dict[str, str]:
 
 def _loose_records(body: bytes) -> Iterator[tuple[bytes, int, int]]:
     position = 0
-    effort = 4 * len(body) + (1 << 20)  # overlapping records would cost quadratic time
+    # Overlapping records would cost quadratic time.
+    effort = 4 * len(body) + (1 << 20)
     while match := _RECORD.match(body, position):
         try:
             length = int(match[1])

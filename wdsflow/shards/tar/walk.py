@@ -17,11 +17,14 @@ from .windows import Windows
 
 __all__ = ["Member", "MemberBatch", "Row", "Seen", "Stop", "Walk"]
 
-_RECORDS = 20 * BLOCK, 64 * BLOCK  # tarfile and GNU tar fill the last one with zeros; some tars have larger ones
-_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}  # signs of a cut stream
+# tarfile and GNU tar fill the last one with zeros; some tars have larger ones.
+_RECORDS = 20 * BLOCK, 64 * BLOCK
+# Signs of a cut stream.
+_CUT = {"tar.cut-stream", "tar.truncated-data", "tar.truncated-header"}
 _BACK_TO_START = "a negative size leads back to the start, which tarfile takes for the end"
 NOT_TAR = "not a tar: looks like "
-_SEARCH = 64 << 20  # bytes searched for a header where the first one is damaged
+# Bytes searched for a header where the first one is damaged.
+_SEARCH = 64 << 20
 
 
 class Walk:
@@ -36,20 +39,29 @@ class Walk:
     def __init__(self, source: Source, *, contents: bool = False, keep: bool = False, ends: bool = False) -> None:
         self.stop: Stop | None = None
         self.seen: dict[str, Seen] = {}
-        self.lost: set[str] = set()  # names of members with incomplete contents
-        self.ended = False  # the last member is before an end mark
-        self.gap = HeaderGap()  # the known part of the damage before the latest batch, or at the end
-        self.zeros = Seen(0, None, "zeros are in the place of a header")  # no end mark, though readers stop there
-        self.global_records = False  # a global header has changed names or sizes of the members after it
+        # Names of members with incomplete contents.
+        self.lost: set[str] = set()
+        # The last member is before an end mark.
+        self.ended = False
+        # The known part of the damage before the latest batch, or at the end.
+        self.gap = HeaderGap()
+        # No end mark, though readers stop there.
+        self.zeros = Seen(0, None, "zeros are in the place of a header")
+        # A global header has changed names or sizes of the members after it.
+        self.global_records = False
         self._source, self._skim = source, Skimmer()
         self._windows = Windows(source, self._skim, contents=contents, keep=keep, ends=ends)
         self._rows: list[Row] = []
-        self._shared: dict[str, str] = {}  # global PAX records
+        # Global PAX records.
+        self._shared: dict[str, str] = {}
         self._beyond = self._magic = self._some = self._end_mark = False
-        self._first = b""  # block
+        # Block.
+        self._first = b""
         self._behind: Behind = ""
-        self._archive = 0  # where the latest archive begins
-        self._hole = 0  # where the latest end or damage begins
+        # Where the latest archive begins.
+        self._archive = 0
+        # Where the latest end or damage begins.
+        self._hole = 0
 
     def read(self, member: Row, start: int = 0, size: int | None = None) -> bytes:
         """Return contents of a member of the latest batch; all from ``start`` on where no size is given.
@@ -63,7 +75,8 @@ class Walk:
     def __iter__(self) -> Iterator[MemberBatch]:
         yield from self._read_all()
         fault = self._source.fault
-        if self._some:  # otherwise nothing was read that could be wrong
+        # Otherwise nothing was read that could be wrong.
+        if self._some:
             try:
                 self._source.drain()
                 fault = self._source.fault
@@ -111,7 +124,8 @@ class Walk:
         skim, windows, rows = self._skim, self._windows, self._rows
         before = len(rows)
         careful = skim.run(rows, windows.refill, windows.full, windows.length)
-        if self._source.fd >= 0:  # others count for themselves
+        # Others count for themselves.
+        if self._source.fd >= 0:
             self._source.bytes_read += skim.fetched
         skim.fetched = 0
         if not careful and windows.refill is None:
@@ -172,7 +186,8 @@ class Walk:
         self._magic = self._magic or last[257:262] == b"ustar"
         if not TIMES.issuperset(self._shared.keys() - {OTHER}):
             self.global_records = True
-            skim.forget()  # a global record changes all names or sizes
+            # A global record changes all names or sizes.
+            skim.forget()
         elif entry.kind == "file" and entry.size >= 0 and not entry.depth:
             skim.learn(last)
         elif entry.kind == "file" and entry.depth == 1 and entry.only_times and entry.data - entry.header == SPAN:
@@ -227,7 +242,8 @@ class Walk:
         view = self._windows.view
         found = search(view, start, old=not self._magic, until=until)
         more = lost_between(view, self._hole, found.header) if self._source.random else HeaderGap()
-        if found.header is not None and more.unnamed:  # its name was in a header before it
+        # Its name was in a header before it.
+        if found.header is not None and more.unnamed:
             after = found.header + BLOCK + padded(max(0, number(view(found.header, BLOCK)[124:136])))
             found = search(view, after, old=not self._magic, until=until)
             more = lost_between(view, self._hole, found.header)

@@ -14,15 +14,21 @@ from .tar_header import BLOCK
 if TYPE_CHECKING:
     from .members import Piece
 
-INSIDE = 512 << 10  # with contents: members up to this size are wholly in the window
-INSIDE_STREAM = 32 << 20  # the same where the source can only be read forward
+# With contents: members up to this size are wholly in the window.
+INSIDE = 512 << 10
+# The same where the source can only be read forward.
+INSIDE_STREAM = 32 << 20
 
 _WINDOW, _STREAM = 256 << 10, 1 << 20
-_MANY, _CLUSTER = 64 << 10, 6 << 10  # names only: small members; the headers of a sample between large ones
+# Names only: small members; the headers of a sample between large ones.
+_MANY, _CLUSTER = 64 << 10, 6 << 10
 _HOP, _HOP_CONTENTS = 8 << 10, 16 << 10
-_ENDS, _LAST = 11 << 10, 32  # as ``_CLUSTER``, with 4 KiB of the member after it; bytes at the end of the one before
-_SMALL, _FAR = 6 << 10, 128 << 10  # mean bytes a member where the way of reading changes
-_BATCH = 4 << 20  # bytes of tar in one batch, names only
+# As ``_CLUSTER``, with 4 KiB of the member after it; bytes at the end of the one before.
+_ENDS, _LAST = 11 << 10, 32
+# Mean bytes a member where the way of reading changes.
+_SMALL, _FAR = 6 << 10, 128 << 10
+# Bytes of tar in one batch, names only.
+_BATCH = 4 << 20
 
 
 class Windows:
@@ -39,15 +45,19 @@ class Windows:
         self.source, self.skim, self.contents = source, skim, contents
         self.keep = keep and not contents
         self.ends = ends and self.keep
-        skim.lead = _LAST + BLOCK if self.ends else 0  # the padding is between
-        self.pieces: list[Piece] = []  # windows since the latest batch, if they are kept
+        # The padding is between.
+        skim.lead = _LAST + BLOCK if self.ends else 0
+        # Windows since the latest batch, if they are kept.
+        self.pieces: list[Piece] = []
         self.inside = INSIDE if source.random else INSIDE_STREAM
         self.length = source.length or 0
         self.step = _WINDOW if source.fd >= 0 else _MANY if source.random else _STREAM
-        self.full = 16  # rows of a batch, names only
+        # Rows of a batch, names only.
+        self.full = 16
         self.refill: Callable[[int], bytes] | None = None
         self.asked = self.least = 0
-        self.mean = 0.0  # bytes of an entry on average
+        # Bytes of an entry on average.
+        self.mean = 0.0
         self._since, self._advised, self._hopping = 0, 0, False
         self._choose()
 
@@ -73,7 +83,8 @@ class Windows:
             return None
         wanted = entry.size
         if entry.size > self.inside:
-            wanted = 0 if self.source.random else _STREAM  # a stream cannot be read later
+            # A stream cannot be read later.
+            wanted = 0 if self.source.random else _STREAM
         start = entry.header if entry.data - entry.header <= HISTORY // 2 else entry.data - BLOCK
         short = not self.skim.base <= start <= entry.data + wanted <= self.skim.base + len(self.skim.window)
         return (start, entry.data + wanted - start) if short else None
@@ -150,7 +161,8 @@ class Windows:
         far = mean >= (INSIDE // 2 if self.contents else _FAR)
         if not source.random:
             self.step = _STREAM
-        elif source.fd < 0 and not source.near:  # the source itself reads ahead where nothing is left out
+        elif source.fd < 0 and not source.near:
+            # The source itself reads ahead where nothing is left out.
             self.step = _HOP_CONTENTS if far else _WINDOW if self.contents else _MANY
         elif self.contents:
             self.step = _HOP_CONTENTS if far else _WINDOW
