@@ -4,7 +4,7 @@ A sample is webdataset's dict: ``__key__``, ``__url__`` and fields by extension.
 a ``wds.DataPipeline``, in a DataLoader's worker, or called directly.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -64,19 +64,26 @@ def check_choice(owner: str, setting: str, value: object, kind: object) -> None:
         raise ValueError(f"{owner}: {setting}={value!r} is not one of {', '.join(map(repr, choices))}")
 
 
-class ClassFacts:
-    """Subclasses can set class attributes by keyword: ``class Drop(Stage, name="drop")``."""
-
-    def __init_subclass__(cls, **facts: object) -> None:
-        super().__init_subclass__()
+class _FactsMeta(ABCMeta):
+    # Not ``__init_subclass__``: ABCMeta of Python 3.10 takes the keyword ``name`` for its own parameter.
+    def __new__(mcls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **facts: object) -> Any:
+        cls = super().__new__(mcls, class_name, bases, namespace)
         for name, value in facts.items():
             if not any(name in vars(base).get("__annotations__", ()) for base in cls.__mro__):
-                raise TypeError(f"{cls.__name__}: {name!r} is not an attribute of the class")
+                raise TypeError(f"{class_name}: {name!r} is not an attribute of the class")
             setattr(cls, name, value)
+        return cls
+
+    def __init__(cls, class_name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **_: object) -> None:
+        super().__init__(class_name, bases, namespace)
+
+
+class ClassFacts(metaclass=_FactsMeta):
+    """An abstract class whose subclasses can set class attributes by keyword: ``class Drop(Stage, name="drop")``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage(ClassFacts, ABC):
+class Stage(ClassFacts):
     """Base of all stages. ``reads``, ``writes`` and ``removes`` name fields; "*" stands for any.
 
     The fields come from the settings named by ``read_by``, ``written_by`` and ``removed_by``.

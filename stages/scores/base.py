@@ -4,7 +4,7 @@ A score is a frozen dataclass whose fields are its settings, or, if it has none 
 ``simple_score``. It reads a sample through a ``View``, which reads and decodes each part once, and only if needed.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -55,7 +55,7 @@ SEEN_PIXELS = Tolerance(0.5, "levels of 255 in the pixels that the model sees, o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(ClassFacts, ABC):
+class Score(ClassFacts):
     """Base of all scores.
 
     ``name`` is its name in predicates. ``low`` and ``high`` bound the values of a number, if there are bounds.

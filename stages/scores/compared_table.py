@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CREATE_COMPARED = "CREATE TABLE compared (shard UINTEGER, sample UINTEGER, key VARCHAR, number DOUBLE, data BLOB)"
 
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 12
 _KEY_BYTES = 8
 
 

@@ -11,7 +11,7 @@ from tests.expressions.catalog import CATALOG
 from tests.expressions.tables import TYPES, window
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.parsing import parse
-from wdsflow.expressions.score_call import ScoreCall, column_names
+from wdsflow.expressions.score_call import ScoreCall
 
 FAILED = None
 
@@ -80,12 +80,6 @@ def test_an_expression_that_tests_for_none_is_not_monotone() -> None:
     expression = parse("(blur / width) is None or height > 3", CATALOG)
     assert not expression.is_monotone
     assert expression.may_be_missing == {ScoreCall("blur"), ScoreCall("width")}
-
-
-def test_columns_that_differ_in_case_have_names_that_do_not() -> None:
-    calls = parse("json_number('a') > 1 and json_number('A') > 1 and width > 1", CATALOG).scores
-    names = list(column_names(calls).values())
-    assert names == ['json_number(path="a")', 'json_number(path="A") 2', "width"]
 
 
 def results(text: str, **columns: Any) -> bool | None:

@@ -14,7 +14,8 @@ from tests.expressions.tables import window
 from wdsflow.expressions.evaluator import Evaluator
 from wdsflow.expressions.ledger_sql import ledger_query
 from wdsflow.expressions.parsing import parse
-from wdsflow.expressions.score_call import ScoreCall, column_names
+from wdsflow.expressions.score_call import ScoreCall
+from wdsflow.filtering.ledger.ledger_metadata import distinct_names
 
 WIDTH, HEIGHT = ScoreCall("width"), ScoreCall("height")
 SAMPLES: dict[str, list[Any]] = {
@@ -41,7 +42,7 @@ SAMPLES: dict[str, list[Any]] = {
 )
 def test_it_keeps_what_the_evaluator_keeps(text: str, tmp_path: Path) -> None:
     expression = parse(text, CATALOG)
-    names = column_names(expression.scores)
+    names = dict(zip(expression.scores, distinct_names([str(call) for call in expression.scores]), strict=True))
     several = [call for call in (WIDTH, HEIGHT) if call in expression.scores]
     columns = {name: pa.array(values) for name, values in SAMPLES.items()}
     decisions = Evaluator(expression).evaluate(window(columns), lists=several)

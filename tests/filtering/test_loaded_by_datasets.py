@@ -12,7 +12,8 @@ import datasets
 
 from tests.filtering.commands import run
 from tests.filtering.shards import write_shards
-from wdsflow.readers.datasets_folder import chosen_splits, load_call, visible_files
+from wdsflow.readers.datasets_folder import chosen_splits, visible_files
+from wdsflow.records.load_dataset import load_call
 
 WHERE = ("--where", "min_side >= 200 and caption_words >= 2", "--jobs", 0)
 

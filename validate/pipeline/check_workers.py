@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
 
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many, listed, short
@@ -14,6 +13,7 @@ from .loader_messages import RANKS, LoaderRequest, LoaderRun
 from .loader_runs import LoaderRuns
 from .marks import KEY, NUMBER
 from .rows import NO_KEYS, Row, identifying, identity, such_as
+from .shared_reads import SharedRead, most_left_out, most_padding, streams_of
 
 _DOES_NOT_SPLIT, _SAME_SEED = "P330", "P331"
 # Numbers of workers that are tried.
@@ -41,36 +41,6 @@ def check_workers(runs: LoaderRuns, request: LoaderRequest, base: LoaderRun) -> 
         base: a run of the loader as it is.
     """
     return WorkersCheck(runs, request, base).result()
-
-
-class SharedRead(NamedTuple):
-    """What several processes read together: the workers of one run, or the ranks of a group, a run each."""
-
-    runs: Sequence[LoaderRun]
-    # "with 2 workers", "on 2 ranks"
-    description: str
-    # Workers of all ranks.
-    processes: int
-
-    @property
-    def kind(self) -> Literal["worker", "rank"]:
-        """What shares the samples."""
-        return "rank" if len(self.runs) > 1 else "worker"
-
-    @property
-    def rows(self) -> list[Row]:
-        """The samples of all runs."""
-        return [row for run in self.runs for row in run.rows]
-
-    @property
-    def complete(self) -> bool:
-        """Whether all epochs ended by themselves."""
-        return all(ended for run in self.runs for ended in run.complete)
-
-    @property
-    def item_sizes(self) -> list[int]:
-        """Samples in each item, such as a batch."""
-        return [len(item) for run in self.runs for epoch in run.epochs for item in epoch]
 
 
 class WorkersCheck:
@@ -209,10 +179,10 @@ class WorkersCheck:
         once = Counter(dict.fromkeys(counts, 1))
         repeated = counts - (expected | once)
         missing = expected - counts
-        padding = _most_padding(shared)
+        padding = most_padding(shared)
         if repeated.total() > min(padding, expected.total() // 4):
             self._add_overlap(alone, shared, expected, repeated)
-        elif missing.total() > max(_most_left_out(shared), padding):
+        elif missing.total() > max(most_left_out(shared), padding):
             samples = f"{how_many(missing.total(), 'sample')} of {expected.total():,}"
             self._add_fault(f"{shared.kind} gap", f"{shared.description} {samples} never come out{such_as(missing)}")
         elif repeated:
@@ -248,7 +218,7 @@ class WorkersCheck:
 
     def _compare_streams(self, shared: SharedRead, columns: tuple[str, ...]) -> None:
         """Compare the processes of runs without an end, which would repeat samples at some time in any case."""
-        streams = _streams_of(shared, columns)
+        streams = streams_of(shared, columns)
         sets = [set(stream) for stream in streams]
         shortest = min(map(len, streams))
         if shared.processes == 1 or shortest < _LEAST_VALUES or len(sets[0]) < _LEAST_VALUES:
@@ -301,39 +271,6 @@ class WorkersCheck:
 def _are_first(some: Sequence[str], keys: Sequence[str]) -> bool:
     """Return whether some keys of a shard are its first ones, and not all."""
     return len(some) < len(keys) and list(some) == list(keys[: len(some)])
-
-
-def _most_padding(shared: SharedRead) -> int:
-    """Return how many samples a sampler may add so that all ranks have as many, or leave out."""
-    if shared.kind != "rank":
-        return 0
-    ranks = len(shared.runs)
-    samples_of_ranks = {len(run.rows) for run in shared.runs}
-    if len(samples_of_ranks) > 1:
-        return ranks - 1
-    # Equal shares, perhaps of full batches.
-    return max(ranks - 1, max(shared.item_sizes, default=1) - 1)
-
-
-def _most_left_out(shared: SharedRead) -> int:
-    """Return how many samples may be left out by processes that give full batches only, or equal shares."""
-    sizes = shared.item_sizes
-    least = shared.processes - 1
-    if not sizes or min(sizes) < max(sizes):
-        return least
-    return max(least, shared.processes * (max(sizes) - 1))
-
-
-def _streams_of(shared: SharedRead, columns: tuple[str, ...]) -> list[list[tuple[str, ...]]]:
-    """Return the samples of each rank, or of each worker: workers give items in turn."""
-    if shared.kind == "rank":
-        return [[identity(row, columns) for row in run.rows] for run in shared.runs]
-    items = [item for epoch in shared.runs[0].epochs for item in epoch]
-    streams = []
-    for worker in range(shared.processes):
-        of_worker = items[worker :: shared.processes]
-        streams.append([identity(row, columns) for item in of_worker for row in item])
-    return streams
 
 
 def _column_drawn_alike(alone: Sequence[Row], shared: Sequence[Row]) -> str:

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from wdsflow.readers.datasets_folder import chosen_splits, load_call, names_data_files, visible_files
+from wdsflow.readers.datasets_folder import chosen_splits, names_data_files, visible_files
+from wdsflow.records.load_dataset import load_call
 from wdsflow.shards.shard_names import SUFFIXES
 from wdsflow.shards.source.base import local_path
 from wdsflow.text.shell import escape

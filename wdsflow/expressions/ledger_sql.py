@@ -12,6 +12,9 @@ from .score_call import ScoreCall
 from .sql import SQL_TYPES, SqlWriter, all_terms, cleaned, quoted_name
 from .tree import Operation
 
+# The column of ``with_number``: no score is called so, because it has a space.
+NUMBER = '"the number"'
+
 
 def ledger_query(
     expression: Expression,
@@ -46,7 +49,7 @@ def ledger_query(
 
 
 def with_number(expression: Expression, source: str, names: Mapping[ScoreCall, str], *, largest: bool = False) -> str:
-    """Return the query for the rows of ledgers with one more column, ``number``: what an expression is for each sample.
+    """Return the query for the rows of ledgers with one more column, ``NUMBER``: what an expression is for each sample.
 
     It is NULL if a value is missing.
 
@@ -67,7 +70,7 @@ def with_number(expression: Expression, source: str, names: Mapping[ScoreCall, s
     writer = SqlWriter(Literals(), columns.__getitem__, lists=[*columns])
     number = writer.term(Operation("max" if largest else "min", (term.node,), "number"))
     rows = f"SELECT *, {', '.join(items)} FROM {source}"
-    return f"SELECT * EXCLUDE ({', '.join(columns.values())}), {number} AS number FROM (SELECT * REPLACE ({', '.join(values)}) FROM ({rows}))"
+    return f"SELECT * EXCLUDE ({', '.join(columns.values())}), {number} AS {NUMBER} FROM (SELECT * REPLACE ({', '.join(values)}) FROM ({rows}))"
 
 
 def _items(call: ScoreCall, kind: str, name: str) -> str:

@@ -1,6 +1,5 @@
 """A score with its settings, as an expression names it: ``near_duplicate(distance=4)``."""
 
-from collections.abc import Iterable
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 Kind: TypeAlias = Literal["number", "boolean", "text"]
@@ -66,23 +65,3 @@ def spelled(value: Setting) -> str:
     if isinstance(value, str):
         return '"' + "".join(_ESCAPED.get(char, char) for char in value) + '"'
     return repr(value)
-
-
-def column_names(calls: Iterable[ScoreCall]) -> dict[ScoreCall, str]:
-    """Return a name for the column of each score in a Parquet file.
-
-    DuckDB does not distinguish upper and lower case in names of columns: the second of two such names gets a number.
-
-    >>> list(column_names([ScoreCall("json_text", (("path", "A"),)), ScoreCall("json_text", (("path", "a"),))]).values())
-    ['json_text(path="A")', 'json_text(path="a") 2']
-    """
-    names: dict[ScoreCall, str] = {}
-    used: set[str] = set()
-    for call in calls:
-        name, number = str(call), 1
-        while name.lower() in used:
-            number += 1
-            name = f"{call} {number}"
-        used.add(name.lower())
-        names[call] = name
-    return names

@@ -7,16 +7,12 @@ against tar. With ``load_dataset("webdataset", data_dir=FOLDER)`` every visible 
 Source: datasets 5.2, data_files.py, load.py, packaged_modules/__init__.py.
 """
 
-import glob
-import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-from wdsflow.shards.shard_names import SUFFIXES
 
 _IGNORED = frozenset(
     ("README.md", "config.json", "dataset_info.json", "dataset_infos.json", "dummy_data.zip", "dataset_dict.json")
@@ -92,19 +88,6 @@ class Split(NamedTuple):
 def chosen_splits(names: Sequence[str]) -> dict[str, Split]:
     """Return the splits that ``load_dataset(FOLDER)`` makes of these files; it leaves out files that are in none."""
     return {name: Split(_format(files), files) for name, files in _by_split(names).items()}
-
-
-def load_call(folder: str, shards: Iterable[str]) -> str:
-    """Return a call of ``load_dataset`` that loads all shards of a folder, and nothing else.
-
-    >>> load_call("kept", ["00000.tar", "00001.tar"])
-    'load_dataset("webdataset", data_files="kept/*.tar")'
-    """
-    escaped = glob.escape(folder.rstrip("/"))
-    endings = sorted({next((end for end in SUFFIXES if name.lower().endswith(end)), ".tar") for name in shards})
-    patterns = [f"{escaped}/*{ending}" for ending in endings]
-    files = patterns[0] if len(patterns) == 1 else patterns
-    return f'load_dataset("webdataset", data_files={json.dumps(files, ensure_ascii=False)})'
 
 
 def names_data_files(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """Base classes of models, and of scores that they compute; the local files of a model."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
@@ -47,7 +47,7 @@ class ModelSource(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model(ClassFacts, ABC):
+class Model(ClassFacts):
     """A model that is loaded once for each device. Picklable, hashable; equal if the same would be loaded.
 
     ``run`` must not depend on globals, only on the fields, because processes may be spawned. ``packages``: the

@@ -21,13 +21,14 @@ from tests.validate.pipeline.small_set import run, scanned
 from tests.validate.rules.build import shown
 from wdsflow.scan.evidence import Evidence
 from wdsflow.validate.pipeline.check_loader import check_loader
-from wdsflow.validate.pipeline.check_workers import SharedRead, WorkersCheck
+from wdsflow.validate.pipeline.check_workers import WorkersCheck
 from wdsflow.validate.pipeline.load_pipeline import PipelineError
 from wdsflow.validate.pipeline.loader_messages import LoaderRequest, LoaderRun
 from wdsflow.validate.pipeline.loader_parts import parts
 from wdsflow.validate.pipeline.loader_runs import LoaderRuns
 from wdsflow.validate.pipeline.marks import KEY
 from wdsflow.validate.pipeline.rows import rows_of
+from wdsflow.validate.pipeline.shared_reads import SharedRead
 from wdsflow.validate.pipeline.source_lines import DEFINES, SEEDS, line_in, made_at
 from wdsflow.validate.pipeline.unpicklable_parts import unpicklable_parts
 from wdsflow.validate.rules.kit.base import Context

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wdsflow.readers.datasets_folder import load_call
+from wdsflow.records.load_dataset import load_call
 from wdsflow.records.working_folder import store_of
 from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.decompress import UNPACK

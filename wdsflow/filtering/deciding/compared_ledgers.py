@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from wdsflow.expressions.constants import literal
-from wdsflow.expressions.ledger_sql import with_number
+from wdsflow.expressions.ledger_sql import NUMBER, with_number
 from wdsflow.expressions.score_call import ScoreCall
 from wdsflow.expressions.sql import quoted_name
 from wdsflow.filtering.ledger.ledger import column_of, gathered_column, names_in_file, read_ledger
@@ -125,10 +125,10 @@ def _of_number(about: About, names: dict[str, str], source: str, ranked: RankedN
     for call, column in columns.items():
         is_computed = f"{quoted_name(column)} IS NOT NULL OR {_has_failed(call)} OR {_has_several(call)}"
         cases.append(f"WHEN NOT ({is_computed}) THEN {literal(str(call))}")
-    missing = f"CASE WHEN number IS NULL THEN CASE {' '.join(cases)} END END"
+    missing = f"CASE WHEN {NUMBER} IS NULL THEN CASE {' '.join(cases)} END END"
     return (
-        f"SELECT sample, key, number, NULL::BLOB AS data, {missing} AS missing FROM {source}"
-        f" WHERE number IS NOT NULL OR {missing} IS NOT NULL"
+        f"SELECT sample, key, {NUMBER} AS number, NULL::BLOB AS data, {missing} AS missing FROM {source}"
+        f" WHERE {NUMBER} IS NOT NULL OR {missing} IS NOT NULL"
     )
 
 

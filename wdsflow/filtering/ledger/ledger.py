@@ -191,7 +191,7 @@ def names_in_file(calls: Iterable[ScoreCall], gathered: Iterable[str]) -> dict[s
     """
     names = [column_of(str(call)) for call in calls]
     names += [gathered_column(name) for name in gathered]
-    return dict(zip(names, distinct_names(names), strict=True))
+    return dict(zip(names, distinct_names(names, RESERVED), strict=True))
 
 
 def _cell(value: Value | Unknown, kind: str) -> Constant | None:

@@ -1,8 +1,7 @@
 """The metadata of a ledger, and the errors about ledgers that lack something or belong to another shard."""
 
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -124,18 +123,24 @@ def calls_of(about: About) -> dict[ScoreCall, str]:
     return found
 
 
-def distinct_names(names: Sequence[str]) -> list[str]:
-    """Return names for columns that differ in more than case: the second of two that do not gets a number.
+def distinct_names(names: Sequence[str], reserved: Collection[str] = ()) -> list[str]:
+    """Return names for columns that differ in more than case, from each other and from reserved ones.
 
-    >>> distinct_names(["n", "N", "key"])
-    ['n', 'N_1', 'key']
+    DuckDB does not distinguish upper and lower case: the second of two such names gets a number.
+
+    >>> distinct_names(["n", "N", "n 2", "Key"], {"key"})
+    ['n', 'N 2', 'n 2 2', 'Key 2']
     """
-    counts: Counter[str] = Counter()
+    used = {name.lower() for name in reserved}
     distinct = []
     for name in names:
-        earlier = counts[name.lower()]
-        distinct.append(f"{name}_{earlier}" if earlier else name)
-        counts[name.lower()] += 1
+        number = 1
+        candidate = name
+        while candidate.lower() in used:
+            number += 1
+            candidate = f"{name} {number}"
+        used.add(candidate.lower())
+        distinct.append(candidate)
     return distinct
 
 
