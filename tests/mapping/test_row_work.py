@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from wdsflow.mapping.map_engine import BatchFailures
+from wdsflow.mapping.batch_failures import BatchFailures
 from wdsflow.mapping.map_work import RowSource, RowWork, read_rows
 from wdsflow.mapping.map_worker import (
     Done,

@@ -160,7 +160,7 @@ def test_a_text_is_no_column():
 
 
 def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
-    from wdsflow.mapping import map_engine
+    from wdsflow.mapping import worker_pool
 
     started = []
 
@@ -168,7 +168,7 @@ def test_no_more_workers_start_than_there_are_rows_for(monkeypatch):
         started.append(setup)
         return MapWorker(setup)
 
-    monkeypatch.setattr(map_engine, "MapWorker", start)
+    monkeypatch.setattr(worker_pool, "MapWorker", start)
     assert list(wdsflow.bounded_map([1, 2], lambda numbers: numbers, MEMORY, 16)) == [1, 2]
     assert len(started) == 1
 

@@ -17,10 +17,12 @@ from wdsflow.memory.sizes import parse_size
 from wdsflow.shards.scratch import make_scratch, remove_scratch
 from wdsflow.text.shell import escape
 
+from .batch_size import Sizer
 from .column_kinds import Dataset, Features, KindError, Parts, to_dataset
-from .map_engine import MapEngine, Result, Sizer, Team
+from .map_engine import MapEngine, Result
 from .map_work import DatasetWork, RowSource, RowWork, SliceSource, on_disk, read_rows
 from .map_worker import FailedRow, MappingError, MapSetup, packed
+from .worker_pool import WorkerPool
 
 log = logging.getLogger("wdsflow.mapping")
 
@@ -96,7 +98,7 @@ def bounded_map(
         raise ValueError("features and folder are for a datasets.Dataset: the rows of an iterable are not stored")
     else:
         # A wrong fn fails here.
-        rows = _map_rows(dataset, options, options.team(RowWork(*options.work)))
+        rows = _map_rows(dataset, options, options.pool(RowWork(*options.work)))
     return Mapped(rows, options.quarantined) if on_error == "quarantine" else rows
 
 
@@ -124,9 +126,9 @@ class _Options:
     def work(self) -> tuple[Callable[..., Any], tuple[str, ...], Mapping[str, object], bool]:
         return self.fn, self.remove_columns, self.fn_kwargs, self.with_indices
 
-    def team(self, work: RowWork | DatasetWork) -> Team:
+    def pool(self, work: RowWork | DatasetWork) -> WorkerPool:
         setup = MapSetup([os.path.abspath(part) for part in sys.path], packed(work, "fn"))
-        return Team(setup, self.memory, self.workers, Sizer(self.batch_size))
+        return WorkerPool(setup, self.memory, self.workers, Sizer(self.batch_size))
 
     def note(self, result: Result, row: Callable[[], object]) -> None:
         """Record a row that failed, or raise."""
@@ -153,10 +155,10 @@ def _count(workers: int | str) -> int:
     return workers
 
 
-def _map_rows(rows: Iterable[object], options: _Options, team: Team) -> Iterator[object]:
+def _map_rows(rows: Iterable[object], options: _Options, pool: WorkerPool) -> Iterator[object]:
     folder, source = make_scratch(Path(tempfile.gettempdir())), RowSource(rows)
     try:
-        engine = MapEngine(team, source, folder, ahead=options.memory // 4)
+        engine = MapEngine(pool, source, folder, ahead=options.memory // 4)
         # Ends workers even if a traceback keeps references.
         with closing(engine.run()) as results:
             for result in results:
@@ -181,9 +183,9 @@ def _map_dataset(dataset: Dataset, options: _Options, features: Features, folder
     try:
         with on_disk(dataset, target) as source:
             given = packed(source, "the dataset's format")
-            team = options.team(DatasetWork(*options.work, dataset=given, features=features))
+            pool = options.pool(DatasetWork(*options.work, dataset=given, features=features))
             del given
-            with closing(MapEngine(team, SliceSource(len(dataset)), target).run()) as results:
+            with closing(MapEngine(pool, SliceSource(len(dataset)), target).run()) as results:
                 parts = _parts(results, options, target)
         options.end()
         if parts.files:

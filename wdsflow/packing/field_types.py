@@ -4,7 +4,7 @@ from wdsflow.images.image_header import UNREADABLE, read_header
 from wdsflow.media import HEAD, media_format, media_kind, promised_format
 from wdsflow.shards.caption_field import parse_json
 
-from .layouts import caption_bytes
+from .caption_cells import caption_bytes
 from .unusable import NOT_JSON, Unusable
 
 # Bytes that are enough for the header of an image.

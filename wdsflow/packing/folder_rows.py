@@ -12,8 +12,8 @@ from wdsflow.text.shell import escape, quote_path
 from wdsflow.text.words import how_many
 
 from .field_types import is_media
+from .json_cells import json_bytes
 from .keys import safe_key
-from .layouts import json_bytes
 from .media_files import MediaFiles
 from .row_sources import starts_with_bracket, table_of
 from .unusable import NO_CAPTION, NO_IMAGE, Unusable

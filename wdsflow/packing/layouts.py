@@ -1,27 +1,20 @@
-"""Which columns of a table hold images, captions and keys: as the user says, or as in layouts that are known."""
+"""Which columns of a table hold images, captions and keys: those that the user names, or those of common layouts."""
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import orjson
-
 from wdsflow.table_files.errors import NoColumn
 from wdsflow.text.shell import escape
 
-from .unusable import LONG_TEXT, NO_CAPTION, NO_IMAGE, NO_PATH, NOT_TEXT, Unusable, described
+from .caption_cells import TOKENS, TURNS, caption_bytes, first_answer, without_tokens
+from .json_cells import json_bytes, without_bytes
+from .unusable import NO_IMAGE, NO_PATH, Unusable, described
 
+# Columns of captions that are usual.
 CAPTIONS = ("caption", "text", "title")
-# Bytes of a caption.
-_LONGEST = 1 << 20
-_TOKENS = re.compile(r"<__dj__(?:image|video|audio)>|<(?:image|video|audio)>")
-# LLaVA's column.
-_TURNS = "conversations"
-_CHUNK_END = "<|__dj__eoc|>"
 _LIKE_FILES = re.compile("image|img|pic|photo|video|file|path", re.IGNORECASE)
 # Columns in a message.
 _SHOWN = 50
@@ -95,7 +88,7 @@ class TableLayout:
             facts = row.copy()
             del facts[self.caption]
         if self.has_bytes:
-            facts = {name: _without_bytes(value) for name, value in facts.items()}
+            facts = {name: without_bytes(value) for name, value in facts.items()}
         return json_bytes(facts) if facts else b""
 
     def __str__(self) -> str:
@@ -113,7 +106,7 @@ def layout_of(
     token: str | None,
     text: str,
 ) -> TableLayout:
-    """Return the layout of a table by its columns. Columns that the user named take the place of known ones.
+    """Return the layout of a table by its columns. Columns that the user named are used instead of usual ones.
 
     Args:
         columns: their names.
@@ -121,7 +114,7 @@ def layout_of(
         named: the table.
         image: the column that the user named, if any.
         caption: the same for captions; "" for none.
-        token: stands for an image in captions, next to those that are known.
+        token: stands for an image in captions, next to the usual ones.
         text: see ``NoColumn``.
 
     Raises NoColumn, WhichColumn; ValueError if the captions of the table have no tokens.
@@ -129,30 +122,30 @@ def layout_of(
     for column in filter(None, (image, caption)):
         if columns.count(column) != 1:
             raise NoColumn(named, column, columns, text)
-    known = _known(columns, re.compile(f"{re.escape(token)}|{_TOKENS.pattern}") if token else _TOKENS)
-    if known is None and image is None:
-        candidates = [*pictures, *(["image"] if "image" in columns and "image" not in pictures else [])]
-        if len(candidates) != 1:
-            raise WhichColumn(named, "image", candidates, columns)
-        known = TableLayout("images in cells" if pictures else "columns", (candidates[0],), None)
-    if known is None:
-        known = TableLayout("columns", (), None)
-    if token and not known.whole:
+    tokens = re.compile(f"{re.escape(token)}|{TOKENS.pattern}") if token else TOKENS
+    layout = _common_layout(columns, tokens)
+    if layout is None and image is None:
+        layout = _layout_of_pictures(columns, pictures, named)
+    if layout is None:
+        layout = TableLayout("columns", (), None)
+    if token and not layout.whole:
         raise ValueError(f"--image-token is for tables of Data-Juicer and LLaVA, and {named} is none")
     if image is not None:
-        known = replace(known, media=(image,))
-    if known.caption is None or caption not in (None, known.caption):
-        return TableLayout(known.name, known.media, _caption(columns, named, caption), whole=known.whole)
-    return known
+        layout = replace(layout, media=(image,))
+    if layout.caption is None or caption not in (None, layout.caption):
+        # The column holds plain captions.
+        return TableLayout(layout.name, layout.media, _caption(columns, named, caption), whole=layout.whole)
+    return layout
 
 
-def _known(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayout | None:
+def _common_layout(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayout | None:
+    """Return the layout of a tool that wrote the table; None if no tool has these columns."""
     lists = tuple(column for column in ("images", "videos") if column in columns)
     if lists and "text" in columns:
         return TableLayout("Data-Juicer", lists, "text", partial(without_tokens, tokens=tokens), whole=True)
     media = tuple(column for column in ("image", "video") if column in columns)
-    if media and _TURNS in columns:
-        return TableLayout("LLaVA", media, _TURNS, partial(first_answer, tokens=tokens), whole=True)
+    if media and TURNS in columns:
+        return TableLayout("LLaVA", media, TURNS, partial(first_answer, tokens=tokens), whole=True)
     if "file_name" in columns:
         return TableLayout("imagefolder metadata", ("file_name",), None)
     if "filepath" in columns and "title" in columns:
@@ -160,7 +153,18 @@ def _known(columns: Sequence[str], tokens: re.Pattern[str]) -> TableLayout | Non
     return None
 
 
+def _layout_of_pictures(columns: Sequence[str], pictures: Sequence[str], named: str) -> TableLayout:
+    """Return the layout of a table with one column of images. Raises WhichColumn."""
+    candidates = list(pictures)
+    if "image" in columns and "image" not in pictures:
+        candidates.append("image")
+    if len(candidates) != 1:
+        raise WhichColumn(named, "image", candidates, columns)
+    return TableLayout("images in cells" if pictures else "columns", (candidates[0],), None)
+
+
 def _caption(columns: Sequence[str], named: str, requested: str | None) -> str | None:
+    """Return the column of captions; None if there is none. Raises WhichColumn."""
     if requested is not None:
         return requested or None
     candidates = [column for column in CAPTIONS if column in columns]
@@ -171,87 +175,16 @@ def _caption(columns: Sequence[str], named: str, requested: str | None) -> str |
 
 def _files(value: Any, column: str) -> Iterable[Media]:
     """Yield the files of a cell: a path, bytes, ``{bytes, path}``, or a list of these."""
-    for item in value if isinstance(value, list) else [value]:
-        file = (item.get("bytes") or item.get("path")) if isinstance(item, dict) else item
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        file = item
+        if isinstance(item, dict):
+            file = item.get("bytes") or item.get("path")
         if file is None or file in ("", b""):
             if value is item:
+                # An empty cell, not an empty item of a list.
                 return
             raise Unusable(NO_PATH, "the list has an empty item", column)
         if not isinstance(file, (str, bytes)):
             raise Unusable(NO_PATH, described(item), column)
         yield column, file
-
-
-def caption_bytes(value: Any, column: str) -> bytes:
-    """Return a caption in UTF-8; of a list its first text. Raises Unusable."""
-    if isinstance(value, list):
-        value = next((text for text in value if not isinstance(text, str) or text.strip()), None)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        raise Unusable(NO_CAPTION, "it is empty", column)
-    if not isinstance(value, str):
-        raise Unusable(NOT_TEXT, described(value), column)
-    try:
-        data = value.encode()
-    except UnicodeEncodeError:
-        raise Unusable(NOT_TEXT, f"{value!r:.80} is not UTF-8", column) from None
-    if len(data) > _LONGEST:
-        raise Unusable(LONG_TEXT, f"{value!r:.40}... has {len(data):,} bytes", column)
-    return data
-
-
-def without_tokens(text: Any, tokens: re.Pattern[str] = _TOKENS) -> Any:
-    r"""Return Data-Juicer's text without its tokens, a line for each chunk.
-
-    >>> without_tokens("<__dj__image> a cat <|__dj__eoc|><__dj__image> a dog")
-    'a cat\na dog'
-    """
-    if not isinstance(text, str):
-        return text
-    chunks = (tokens.sub("", chunk).strip() for chunk in text.split(_CHUNK_END))
-    return "\n".join(filter(None, chunks))
-
-
-def first_answer(turns: Any, tokens: re.Pattern[str] = _TOKENS) -> str:
-    r"""Return the first answer of the model in a conversation of LLaVA, without the tokens of images. Raises Unusable.
-
-    >>> first_answer([{"from": "human", "value": "<image>\nWhat?"}, {"from": "gpt", "value": "A cat."}])
-    'A cat.'
-    """
-    if turns is not None and not isinstance(turns, list):
-        raise Unusable(NOT_TEXT, f"{described(turns)}, and no list of turns", _TURNS)
-    answers = (turn.get("value") for turn in turns or () if isinstance(turn, dict) and turn.get("from") == "gpt")
-    text = next(answers, None)
-    if text is None:
-        raise Unusable(NO_CAPTION, "no answer of gpt", _TURNS)
-    if not isinstance(text, str):
-        raise Unusable(NOT_TEXT, f"of the answer of gpt, {described(text)}", _TURNS)
-    return tokens.sub("", text).strip()
-
-
-def _without_bytes(value: Any) -> Any:
-    """Return a value of a cell for JSON: bytes become null, and an image with bytes its path."""
-    if isinstance(value, dict):
-        if isinstance(value.get("bytes"), bytes) and value.keys() <= {"bytes", "path"}:
-            return value.get("path")
-        return {name: _without_bytes(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_without_bytes(part) for part in value]
-    return None if isinstance(value, bytes) else value
-
-
-def json_bytes(facts: dict[str, Any]) -> bytes:
-    """Return JSON; values that it lacks, such as times, are text."""
-    try:
-        return orjson.dumps(facts, default=str)
-    except TypeError:
-        # Integers of more than 64 bits, and text that is not UTF-8.
-        return json.dumps(_finite(facts), default=str, allow_nan=False).encode()
-
-
-def _finite(value: Any) -> Any:
-    """Return a value in which numbers that JSON lacks are null, as orjson writes them."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, (list, tuple)) else value

@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# Of each reason.
+# Rows of each reason that are shown.
 _EXAMPLES = 3
 
 
 class LeftOut(NamedTuple):
-    """A row that becomes no sample: table, number from 1 on, column, reason, what is wrong, and the path in its cell."""
+    """A row that becomes no sample.
+
+    Attributes:
+        source: the number of its table or folder.
+        row: its number in it, from 1 on.
+        column: the column at fault; "" for none.
+        reason: a short one, by which rows are counted.
+        detail: what is wrong with this row.
+        value: the path in its cell.
+    """
 
     source: int
     row: int
@@ -26,11 +35,11 @@ Examples = dict[str, list[LeftOut]]
 """The first rows of each reason."""
 
 
-def add_example(examples: Examples, left: LeftOut) -> None:
+def add_example(examples: Examples, row: LeftOut) -> None:
     """Add a row to the examples of its reason, if these are few."""
-    known = examples.setdefault(left.reason, [])
-    if len(known) < _EXAMPLES:
-        known.append(left)
+    rows = examples.setdefault(row.reason, [])
+    if len(rows) < _EXAMPLES:
+        rows.append(row)
 
 
 class LeftOutRows:
@@ -43,14 +52,14 @@ class LeftOutRows:
         self._file: IO[str] | None = None
         path.unlink(missing_ok=True)
 
-    def add(self, left: LeftOut) -> None:
-        """Note a row. Raises OSError."""
-        self.counts[left.reason] += 1
-        add_example(self.examples, left)
+    def add(self, row: LeftOut) -> None:
+        """Count a row, and write it. Raises OSError."""
+        self.counts[row.reason] += 1
+        add_example(self.examples, row)
         if self._file is None:
             self.path.parent.mkdir(exist_ok=True)
             self._file = open(self.path, "w", encoding="utf-8")  # noqa: SIM115 - closed by close
-        self._file.write(json.dumps(left) + "\n")
+        self._file.write(json.dumps(row) + "\n")
 
     def close(self) -> None:
         """End the file, which is then on the disk. Raises OSError."""

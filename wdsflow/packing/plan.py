@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wdsflow.pieces.pieces import END
+from wdsflow.pieces.random_order import random_numbers
 from wdsflow.shards.tar.tar_header import BLOCK, padded
 
 from .left_out import LeftOut, LeftOutRows
@@ -19,15 +20,14 @@ from .pack_options import ShardLimit
 from .stored_rows import PlannedRow, RowsWriter, StoredRows
 from .unusable import REPEATED, Unusable
 
+if TYPE_CHECKING:
+    from wdsflow.tables import Tables
+
 # Numbers that are in memory.
 _AT_ONCE = 16_384
+# Of a planned row: its number, the number by which it is ordered, its location in the files of the run, and the bytes
+# of its sample.
 _COLUMNS = ("number", "rank", "start", "length", "bytes")
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from wdsflow.tables import Tables
 
 
 @dataclass
@@ -61,7 +61,7 @@ class PackPlan:
         self._stack.callback(self._writer.close)
         self._tables: Tables | None = None
         self._ordered = array("Q")
-        self._held: list[tuple[int, int, int, int]] = []
+        self._unflushed: list[tuple[int, int, int, int]] = []
         self._keys: list[str] = []
         if self.shuffle is not None or self.may_repeat:
             self._tables = self._stack.enter_context(_tables(self.scratch))
@@ -76,9 +76,9 @@ class PackPlan:
         if self._tables is None:
             self._ordered.extend((start, length, size))
         else:
-            self._held.append((self.rows - 1, start, length, size))
+            self._unflushed.append((self.rows - 1, start, length, size))
             self._keys.append(row.key)
-        if len(self._held) >= _AT_ONCE or len(self._ordered) >= _AT_ONCE:
+        if len(self._unflushed) >= _AT_ONCE or len(self._ordered) >= _AT_ONCE:
             self._flush()
 
     def leave_out(self, source: int, row: int, why: Unusable) -> None:
@@ -100,30 +100,35 @@ class PackPlan:
     def _flush(self) -> None:
         self._writer.locate(self._ordered)
         self._ordered = array("Q")
-        if self._tables is None or not self._held:
+        if self._tables is None or not self._unflushed:
             return
         import numpy as np
 
-        number, *columns = map(np.ascontiguousarray, np.array(self._held, np.uint64).T)
-        order = number if self.shuffle is None else _at_random(number, self.shuffle)
-        self._tables.add("planned", **dict(zip(_COLUMNS, (number, order, *columns), strict=True)), key=self._keys)
-        self._held, self._keys = [], []
+        number, start, length, size = (
+            np.ascontiguousarray(column) for column in np.array(self._unflushed, np.uint64).T
+        )
+        rank = number
+        if self.shuffle is not None:
+            rank = random_numbers(number + np.uint64(1), f"shuffle {self.shuffle}")
+        self._tables.add("planned", number=number, rank=rank, start=start, length=length, bytes=size, key=self._keys)
+        self._unflushed = []
+        self._keys = []
 
     def _write_ordered(self, tables: "Tables", key_column: str, names: Sequence[str]) -> None:
         tables.run(
-            "CREATE TABLE known AS SELECT *, first_value(start) OVER same AS first,"
+            "CREATE TABLE marked AS SELECT *, first_value(start) OVER same AS first,"
             " row_number() OVER same > 1 AS again FROM planned WINDOW same AS (PARTITION BY key ORDER BY number)"
         )
         tables.run("DROP TABLE planned")
-        for start, first in tables.rows("SELECT start, first FROM known WHERE again ORDER BY number"):
+        for start, first in tables.rows("SELECT start, first FROM marked WHERE again ORDER BY number"):
             row, earlier = self.stored.at(start), self.stored.at(first)
             other = f" of {names[earlier.source]}" if earlier.source != row.source else ""
             detail = f"{row.key!r:.200}, as row {earlier.number:,}{other}"
             self.leave_out(row.source, row.number, Unusable(REPEATED, detail, key_column))
             self.count -= 1
-        for batch in tables.batches("SELECT start, length, bytes FROM known WHERE NOT again ORDER BY rank, number"):
+        for batch in tables.batches("SELECT start, length, bytes FROM marked WHERE NOT again ORDER BY rank, number"):
             self._writer.locate(array("Q", [number for row in batch for number in row]))
-        tables.run("DROP TABLE known")
+        tables.run("DROP TABLE marked")
 
     def bounds(self) -> list[tuple[int, int]]:
         """Return the rows of each shard: from the first up to the second."""
@@ -162,21 +167,3 @@ def _size_of(row: PlannedRow) -> int:
     for _, _, ref in row.files:
         sizes.append(int(ref[1]) if len(ref) > 1 else 0)
     return sum(BLOCK + padded(size) for size in sizes)
-
-
-def _hash(text: str) -> int:
-    from xxhash import xxh3_64_intdigest
-
-    return xxh3_64_intdigest(text.encode())
-
-
-def _at_random(numbers: "NDArray[np.uint64]", seed: int) -> "NDArray[np.uint64]":
-    """Return a unique random number for each (splitmix64), which depends only on the seed."""
-    import numpy as np
-
-    with np.errstate(over="ignore"):
-        x = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(_hash(f"shuffle {seed}"))
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        shuffled: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
-    return shuffled

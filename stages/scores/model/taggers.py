@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from . import stanza_files
+from .caption_sentences import LONGEST_CAPTION, Overlong, RefusedSentence, pieces, refusal, split_at_spaces
 from .model_score import Model, source_of
-from .stanza_files import LONGEST_CAPTION, Overlong, RefusedSentence, Tokenizer
+from .stanza_files import stanza_files
+from .stanza_pipelines import load_pipeline
+from .stanza_tokenizer import Tokenizer
 from .tagging_batches import TaggingBudget, batches, shape_of
 
 if TYPE_CHECKING:
@@ -86,14 +88,14 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
     def files(self) -> dict[str, Path]:
         """Return the files by Stanza's names for them. Raises ValueError if one is missing."""
         settings = self.model, self.lang, self.package, self.tokenizer, self.pretokenized
-        return stanza_files.stanza_files(self.processor, *settings)
+        return stanza_files(self.processor, *settings)
 
     def load(self, device: str) -> Loaded:
         """Return the networks. Raises ValueError if a file is missing."""
         files = self.files()
         tokenizer = None if self.pretokenized else Tokenizer(files, self.lang, device)
         tagger_files = {name: path for name, path in files.items() if name.startswith(self.processor)}
-        pipeline = stanza_files.load_pipeline(tagger_files, self.lang, device, f"tokenize,{self.processor}")
+        pipeline = load_pipeline(tagger_files, self.lang, device, f"tokenize,{self.processor}")
         processor = pipeline.processors[self.processor]
         return Loaded(tokenizer, pipeline, processor, self.model_tags(processor))
 
@@ -101,17 +103,17 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         captions = self._sentences(loaded, batch)
         # Sentences above the limits are tagged in pieces.
         owners: list[int] = []
-        pieces: list[Words] = []
+        parts: list[Words] = []
         for number, sentences in enumerate(captions):
             if isinstance(sentences, RefusedSentence):
                 continue
             for sentence in sentences:
-                for piece in stanza_files.pieces(sentence, self.max_words, self.budget.characters):
+                for part in pieces(sentence, self.max_words, self.budget.characters):
                     owners.append(number)
-                    pieces.append(piece)
+                    parts.append(part)
         words = [0] * len(captions)
         counts: list[dict[str, Counter[str]]] = [{} for _ in captions]
-        for owner, tags in zip(owners, self._tagged(loaded, pieces), strict=True):
+        for owner, tags in zip(owners, self._tagged(loaded, parts), strict=True):
             words[owner] += len(tags)
             for tag_set, counter in self.count(tags).items():
                 counts[owner].setdefault(tag_set, Counter()).update(counter)
@@ -141,7 +143,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
         """Return the sentences of each caption, or the reason to quarantine it."""
         texts = [text for text in batch if len(text) <= LONGEST_CAPTION]
         if loaded.tokenizer is None:
-            split_texts = iter([stanza_files.split_at_spaces(text) for text in texts])
+            split_texts = iter([split_at_spaces(text) for text in texts])
         else:
             split_texts = iter(loaded.tokenizer.sentences(texts, self.unit))
         captions: list[list[Words] | RefusedSentence] = []
@@ -153,7 +155,7 @@ class Tagger(TaggerSettings, Model, packages=("torch", "stanza")):
             sentences = next(split_texts)
             refused = None
             if self.overlong == "refuse":
-                refused = stanza_files.refusal(sentences, self.max_words, self.budget.characters)
+                refused = refusal(sentences, self.max_words, self.budget.characters)
             captions.append(refused or sentences)
         return captions
 

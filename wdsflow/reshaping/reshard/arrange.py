@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from wdsflow.pieces.random_order import random_numbers
 from wdsflow.tables import Tables
 
 from .input_job import InputJob
@@ -121,20 +122,9 @@ def _with_keys(inputs: Iterable[InputJob]) -> Iterator[_Sortable]:
 
 
 def _with_random_numbers(part: RowFile, seed: int, number: int) -> Iterator[_Sortable]:
-    """Yield the rows of the part ``number``, each with a unique random number.
-
-    It is the splitmix64 of the row's position, so it depends on the seed and the order alone, on every machine.
-    """
-    from xxhash import xxh3_64_intdigest
-
-    start = np.uint64(xxh3_64_intdigest(f"{seed} {number}".encode()))
+    """Yield the rows of the part ``number``, each with a random number for its position, counted from 1."""
     position = 1
     for rows in part.pieces():
         positions = np.arange(position, position + len(rows), dtype=np.uint64)
         position += len(rows)
-        with np.errstate(over="ignore"):
-            state = positions * np.uint64(0x9E3779B97F4A7C15) + start
-            state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            state ^= state >> np.uint64(31)
-        yield state, rows
+        yield random_numbers(positions, f"{seed} {number}"), rows

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wdsflow.stages.scores.model.stanza_files import LONGEST_WORD, UNKNOWN, pieces, refusal
+from wdsflow.stages.scores.model.caption_sentences import LONGEST_WORD, UNKNOWN, pieces, refusal
 from wdsflow.stages.scores.model.tagging_batches import WASTE, Shape, TaggingBudget, batches, shape_of
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "x" * 30, "y" * 900, "z" * 1001, "<PAD>"]), min_size=1, max_size=40)

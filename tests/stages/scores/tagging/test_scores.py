@@ -9,7 +9,7 @@ from support.one_score import compute
 from tests.stages.scores.fields import made
 from wdsflow.memory.batching.runner import BatchRunner
 from wdsflow.stages.scores import ScoreError
-from wdsflow.stages.scores.model import stanza_files as loading
+from wdsflow.stages.scores.model import stanza_tokenizer
 
 pytest.importorskip("stanza", reason="Stanza is not installed")
 
@@ -261,14 +261,14 @@ def test_captions_are_tokenised_once_for_both_taggers(folder):
         some = ["Anna walks to Paris.", "A cat of Carl. It runs.", "Anna walks to Paris."]
         tagged = pos.run(first, some), entities.run(second, some)
         assert sorted(asked) == sorted(set(some))
-        loading._remembered.pop(pipeline)
+        stanza_tokenizer._caches.pop(pipeline)
         assert (pos.run(loaded(folder, "pos")[1], some), entities.run(loaded(folder, "entities")[1], some)) == tagged
         assert len(asked) == 4
 
 
 def test_what_is_remembered_of_captions_is_bounded(monkeypatch):
-    monkeypatch.setattr(loading, "_REMEMBERED", 10)
-    remembered = loading._Remembered()
+    monkeypatch.setattr(stanza_tokenizer, "CACHED_CHARACTERS", 10)
+    remembered = stanza_tokenizer.SentenceCache()
     for text in ("aaaa", "bbbb", "aaaa", "cccc", "d" * 11):
         remembered.add(text, [])
         assert sum(map(len, remembered._sentences)) <= 10

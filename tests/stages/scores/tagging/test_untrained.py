@@ -13,8 +13,8 @@ import stanza
 import torch
 
 from tests.stages.scores import tiny_stanza
-from wdsflow.stages.scores.model import stanza_files as loading
-from wdsflow.stages.scores.model.stanza_files import is_word, paragraphs
+from wdsflow.stages.scores.model import stanza_tokenizer
+from wdsflow.stages.scores.model.caption_sentences import is_word, paragraphs
 
 CAPTIONS = ["", " \n ", "dog", "\n\nTwo here.\n \nAnna sees Berlin. ", "¿qué? 漢字 😀", "a\x97\nb", "word " * 60, "dog"]
 
@@ -100,8 +100,8 @@ def test_a_tagger_upon_a_transformer_that_is_not_here_is_refused_with_its_name(f
 
 
 def test_what_is_remembered_of_captions_is_bounded_and_the_oldest_goes_first(monkeypatch):
-    monkeypatch.setattr(loading, "_REMEMBERED", 8)
-    remembered = loading._Remembered()
+    monkeypatch.setattr(stanza_tokenizer, "CACHED_CHARACTERS", 8)
+    remembered = stanza_tokenizer.SentenceCache()
     for text in ("aaaa", "bbbb", "aaaa"):
         remembered.add(text, [])
     assert list(remembered.of(["bbbb", "aaaa", "cccc"])) == ["bbbb", "aaaa"]
