@@ -59,6 +59,7 @@ def is_nested(stage: object) -> bool:
 def bare_name(stage: object) -> str:
     """Return the usual name of a stage: ``select`` for webdataset's curried ``_select``.
 
+    >>> from functools import partial
     >>> bare_name(partial(sorted, reverse=True)), bare_name(["a.tar"])
     ('sorted', 'list')
     """
