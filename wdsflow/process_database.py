@@ -1,12 +1,20 @@
 """A database of DuckDB for each process, in memory, for statements that keep nothing."""
 
 import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Result = TypeVar("Result")
+
+# Seconds until a statement that is to end is asked again.
+_WAIT = 0.05
 Settings = tuple[tuple[str, str], ...]
 _COMMON: Settings = (
     # In notebooks and `python -c`, a bar would be shown.
@@ -45,3 +53,36 @@ def _database(_process: int, settings: Settings) -> "DuckDBPyConnection":
             scope = "GLOBAL" if scopes[setting] == "GLOBAL" else "SESSION"
             database.execute(f"SET {scope} {setting} = {value}")
     return database
+
+
+def call(connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
+    """Call a method of a connection, so that signals raise their exceptions as anywhere else, and end it within a moment.
+
+    DuckDB looks at signals too rarely, and hides their exceptions: in the main thread, which gets them, the call is made
+    in a thread of its own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return do(*given)
+    result: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(do(*given))
+        except BaseException as error:  # noqa: BLE001 - raised by result()
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="wdsflow-duckdb", daemon=True).start()
+    return result_of(result, connection)
+
+
+def result_of(future: "Future[Result]", connection: "DuckDBPyConnection") -> Result:
+    """Wait for the result of a statement. An exception of this thread, such as that of a signal, interrupts the statement."""
+    try:
+        return future.result()
+    except BaseException:
+        # Raised by the statement itself, or by a signal while it runs.
+        while not future.done():
+            connection.interrupt()
+            with suppress(BaseException):
+                future.exception(_WAIT)
+        raise

@@ -36,12 +36,13 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psutil
+
+from wdsflow.process_database import result_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -53,7 +54,6 @@ _LEAST = 64 << 20  # bytes, with which DuckDB sorts rows of some hundred bytes o
 _PER_THREAD = 128 << 20  # bytes: with less, and several threads, large sorts end with "failed to pin block"
 _ADDRESSES = 1 << 30  # bytes that DuckDB and its threads reserve on top of its memory; without them the process dies
 _AT_ONCE = 4096  # rows of a result
-_WAIT = 0.05  # seconds until a statement that is to end is asked again
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Result = TypeVar("Result")
@@ -147,17 +147,10 @@ class Tables:
     def _do(self, connection: "DuckDBPyConnection", do: Callable[..., Result], *given: object) -> Result:
         import duckdb
 
-        future = self._thread.submit(do, *given)
         try:
-            return future.result()
+            return result_of(self._thread.submit(do, *given), connection)
         except duckdb.Error as error:
             raise system_error(error, self._folder) from error
-        except BaseException:
-            while not future.done():  # of a signal
-                connection.interrupt()
-                with suppress(BaseException):
-                    future.exception(_WAIT)
-            raise
 
     def __enter__(self) -> "Tables":  # noqa: PYI034 - Self needs Python 3.11
         return self

@@ -2,6 +2,9 @@
 
 import datetime
 import decimal
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +170,48 @@ def test_vectors_are_written_in_groups_and_read_by_rows(tmp_path: Path):
     plain = pq.read_table(tmp_path / "t.parquet")
     assert plain["v"].null_count == missing.sum()
     assert plain["more"][11].as_py() == vectors[11:13].tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (pa.array([253402300800000000], pa.timestamp("us")), "10000-01-01 00:00:00 is beyond the years 1 to 9999"),
+        (pa.array([253402300800000000], pa.timestamp("us", "UTC")), "is beyond the years 1 to 9999"),
+        (pa.array([[({"a": 1}, 2)]], pa.map_(pa.struct([("a", pa.int32())]), pa.int32())), "keys of a map are lists"),
+    ],
+    ids=["far", "far with a zone", "map of structs"],
+)
+def test_values_that_python_cannot_hold_are_refused(tmp_path: Path, values, reason):
+    pq.write_table(pa.table({"a": values}), tmp_path / "t.parquet")
+    with pytest.raises(ParquetError, match=reason):
+        rows_of(tmp_path / "t.parquet", "a")
+
+
+def test_nanoseconds_with_a_zone_and_odd_names_and_keys_are_read(tmp_path: Path):
+    moment = datetime.datetime(1970, 1, 1, 0, 0, 0, 7, tzinfo=datetime.timezone.utc)
+    zoned = pa.timestamp("ns", "Europe/Berlin")
+    kinds = {
+        "file_row_number": pa.array([7000, None], zoned),
+        "list": pa.array([[7000], None], pa.list_(zoned)),
+        "struct": pa.array(
+            [{'a "TIMESTAMP WITH TIME ZONE"': 7000}, None], pa.struct([('a "TIMESTAMP WITH TIME ZONE"', zoned)])
+        ),
+        "map": pa.array([[(datetime.date(2020, 1, 2), 1)], None], pa.map_(pa.date32(), pa.int32())),
+    }
+    pq.write_table(pa.table(kinds), tmp_path / "t.parquet")
+    expected = [moment], {'a "TIMESTAMP WITH TIME ZONE"': moment}, {"2020-01-02": 1}
+    assert tuple(rows_of(tmp_path / "t.parquet", name) for name in kinds) == (
+        [moment, None],
+        *([value, None] for value in expected),
+    )
+
+
+def test_a_signal_while_a_file_is_written_is_raised_as_elsewhere(tmp_path: Path):
+    numbers = np.random.default_rng(0).random(4_000_000).tolist()
+    column = number_column(numbers)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        write_parquet(tmp_path / "t.parquet", {str(number): column for number in range(8)}, {})
+    assert list(tmp_path.iterdir()) == []
+    write_parquet(tmp_path / "t.parquet", {"n": integer_column([1])}, {})
+    assert rows_of(tmp_path / "t.parquet", "n") == [1]

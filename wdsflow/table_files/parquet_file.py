@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wdsflow import process_database
+from wdsflow.process_database import call
 
 from .errors import TableError
-from .parquet_values import DuckType, in_utc, without_zones
+from .parquet_values import DuckType, converter, without_zones
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,11 +103,11 @@ class ParquetFile:
 
         numbers = [self.names.index(column) for column in columns]
         cells = [without_zones(self.types[number], f"c{number}") for number in numbers]
-        convert = [in_utc(self.types[number]) for number in numbers]
+        convert = [converter(self.types[number]) for number in numbers]
         with connection() as cursor:
             try:
-                cursor.execute(f"SELECT {', '.join(cells)} FROM {self.table()}")
-                while rows := cursor.fetchmany(size):
+                call(cursor, cursor.execute, f"SELECT {', '.join(cells)} FROM {self.table()}")
+                while rows := call(cursor, cursor.fetchmany, size):
                     yield [_converted(row, convert) for row in rows] if any(convert) else rows
             except (duckdb.Error, OverflowError, ValueError) as error:
                 raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
@@ -120,13 +121,14 @@ class ParquetFile:
 
         numbers = [self.names.index(column) for column in columns]
         last = (self.rows if stop is None else stop) - 1
-        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self.table()}"
-        if start or stop is not None:
+        only_some = bool(start) or stop is not None
+        query = f"SELECT {', '.join(f'c{number}' for number in numbers)} FROM {self.table(with_rows=only_some)}"
+        if only_some:
             query += f" WHERE file_row BETWEEN {start} AND {last}"
         with connection() as cursor:
             try:
-                cursor.execute(query)
-                arrays: Mapping[str, NDArray[Any]] = cursor.fetchnumpy()
+                call(cursor, cursor.execute, query)
+                arrays: Mapping[str, NDArray[Any]] = call(cursor, cursor.fetchnumpy)
             except duckdb.Error as error:
                 raise ParquetError(f"{self.named} cannot be read: {first_line(error)}") from None
         return {column: arrays[f"c{number}"] for column, number in zip(columns, numbers, strict=True)}
@@ -135,10 +137,21 @@ class ParquetFile:
         """Return the SQL of a column in ``table``."""
         return f"c{self.names.index(column)}"
 
-    def table(self) -> str:
-        """Return the SQL of the file as a table: see ``cell``; ``file_row`` is the number of a row, from 0."""
-        names = [*(f"c{number}" for number in range(len(self.names))), "file_row"]
-        options = "file_row_number = true, hive_partitioning = false"
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether DuckDB can number the rows: it cannot if a column has the name that it uses for that."""
+        return not any(name.lower() == "file_row_number" for name in self.names)
+
+    def table(self, *, with_rows: bool = False) -> str:
+        """Return the SQL of the file as a table: see ``cell``.
+
+        ``with_rows``: with a column ``file_row``, the number of a row, from 0, where ``numbers_rows``.
+        """
+        names = [f"c{number}" for number in range(len(self.names))]
+        options = "hive_partitioning = false"
+        if with_rows:
+            names.append("file_row")
+            options += ", file_row_number = true"
         return f"read_parquet({_literal(self._pattern)}, {options}) AS rows({', '.join(names)})"
 
     def _describe(self) -> Sequence[DuckType]:
@@ -192,7 +205,8 @@ def _fetch(query: str, path: str, pattern: str) -> list[tuple[Any, ...]]:
 
     with connection() as cursor:
         try:
-            rows: list[tuple[Any, ...]] = cursor.execute(query, [pattern]).fetchall()
+            call(cursor, cursor.execute, query, [pattern])
+            rows: list[tuple[Any, ...]] = call(cursor, cursor.fetchall)
         except duckdb.Error as error:
             raise ParquetError(f"{path} is not a Parquet file: {first_line(error)}") from None
     return rows

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.process_database import call
 from wdsflow.shards.atomic import scratch_folder, writing_by_name
 from wdsflow.tables import Tables, name, system_error
 
@@ -28,7 +29,7 @@ def write_parquet(path: Path, columns: Mapping[str, Column], metadata: Mapping[s
     with writing_by_name(path) as file, connection() as database:
         database.register("added", rows.arrays)
         try:
-            database.execute(_copy(f"SELECT {rows.cells} FROM added", file, metadata, _GROUP))
+            call(database, database.execute, _copy(f"SELECT {rows.cells} FROM added", file, metadata, _GROUP))
         except duckdb.Error as error:
             raise system_error(error, path) from error
 

@@ -41,7 +41,8 @@ from .sample_table import NOT_COMPARED, Row, SampleTable, in_utf8
 
 _OWN = ("sample", "key", "offset", "size", "image_xxh3", "outcome", "term", "error", "detail", "trouble", "fields")
 RESIZED = "resized"
-RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS))
+# The last is the name by which DuckDB numbers the rows of a file.
+RESERVED = frozenset((*_OWN, "several", "failed", RESIZED, KEYS, "file_row_number"))
 _GATHERED = " gathered"
 _FAILURES = '[{"score": "VARCHAR", "error": "VARCHAR", "detail": "VARCHAR"}]'
 # Types whose values need no individual check; a text may have characters that UTF-8 cannot encode.

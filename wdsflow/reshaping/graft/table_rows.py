@@ -84,6 +84,7 @@ class TableFiles:
         cells = [_cell_query(file.cell(column), kinds[column]) for column in columns]
         if (
             not value
+            or not file.numbers_rows
             or not all(cells)
             or any(kinds[column] != "VARCHAR" for column in checked)
             or any(group.size > _LARGE_ROWS * max(group.rows, 1) for group in file.groups())
@@ -92,7 +93,7 @@ class TableFiles:
         if self.kind == "ledger" and on.kind == "key":
             value = f"'{(path.stem + _BETWEEN).replace(chr(39), 2 * chr(39))}' || {value}"
         checks = (join_query(file.cell(column), kinds[column], column) for column in checked)
-        return f"SELECT {', '.join(('? + file_row, 0', value, *cells, *checks))} FROM {file.table()}"
+        return f"SELECT {', '.join(('? + file_row, 0', value, *cells, *checks))} FROM {file.table(with_rows=True)}"
 
     def batches(self, path: Path, on: JoinOn, columns: Columns) -> Iterator[Batch]:
         """Yield the rows of a file. Raises TableError, with the place, if it is not a table or lacks a column."""
