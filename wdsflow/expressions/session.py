@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from wdsflow.process_database import call
+
 from .constants import as_stored
 from .database import connection
 from .score_call import Constant
@@ -56,7 +58,10 @@ class Session:
         """Return the columns of a result. ``table`` is read once: some streams can be read no second time."""
         self._connection.register(TABLE, table)
         try:
-            columns: dict[str, NDArray[np.generic]] = self._connection.execute(statement).fetchnumpy()
+            return call(self._connection, self._columns, statement)
         finally:
             self._connection.unregister(TABLE)
+
+    def _columns(self, statement: str) -> "dict[str, NDArray[np.generic]]":
+        columns: dict[str, NDArray[np.generic]] = self._connection.execute(statement).fetchnumpy()
         return columns
