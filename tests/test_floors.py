@@ -21,7 +21,7 @@ FLOORS = {
     "wdsflow.memory": 1,
     "wdsflow.images": 1,
     "wdsflow.media": 1,
-    "wdsflow.process_database": 1,
+    "wdsflow.process_database": 0,
     "wdsflow.tables": 1,
     "wdsflow.expressions": 2,
     "wdsflow.pieces": 2,
