@@ -11,7 +11,7 @@ from wdsflow.shards.shard import Shard
 from wdsflow.shards.source.base import named, read_fully
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.training.caption_sources import LARGEST, TokenizedCaptions, parse_captions
-from wdsflow.training.columns import Columns
+from wdsflow.training.columns import FeedColumns
 from wdsflow.training.sample_tasks import Blob, SampleRef, StreamKey, Task
 from wdsflow.training.workers.sample_members import OpenShards
 from wdsflow.training.workers.sample_work import ChunkWork, SampleWork
@@ -66,7 +66,7 @@ def test_samples_are_made_of_bytes_and_places(tmp_path, monkeypatch):
         **{name: (Blob("jpg", 5, -1, name.encode()), (held,)) for name in ("memory", "drop", "stage")},
     }
     shards = OpenShards()
-    source = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), upper, 100, shards=shards)
+    source = SampleWork(Images(), FeedColumns(("jpg",), parse_captions("txt")), upper, 100, shards=shards)
     work = ChunkWork((source,))
     lines, notes = [], []
     tasks = [task(SampleRef(named("x.tar"), key, *rest)) for key, rest in samples.items()]
@@ -105,7 +105,7 @@ def test_a_tokenizer_that_fails_is_told_with_the_sample_if_one_is_to_blame(token
         task(SampleRef(named("x.tar"), key, Blob("jpg", 5, -1, b"image"), (Blob("txt", 3, -1, text),)), number)
         for number, (key, text) in enumerate(captions.items())
     ]
-    work = SampleWork(Images(), Columns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100)
+    work = SampleWork(Images(), FeedColumns(("jpg",), parse_captions("txt")), TokenizedCaptions(tokenizer), 100)
     with pytest.raises(RuntimeError) as caught:
         ChunkWork((work,))(tasks, lambda note: None)
     text = re.sub(r"/\S*/(\w+\.py), line \d+", r"\1", str(caught.value))

@@ -45,7 +45,7 @@ _NUMBER, _PROGRESS = struct.Struct("<q"), struct.Struct("<qd")
 _PAUSE = 0.02
 
 
-class Line(Protocol):
+class Connected(Protocol):
     """One end of a socket or pipe."""
 
     def fileno(self) -> int:
@@ -158,7 +158,7 @@ class Peer:
             self.line.close()
 
 
-def send(line: Line, value: object) -> None:
+def send(line: Connected, value: object) -> None:
     """Write a value; arrays are not copied. Raises OSError if the other side has ended."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, 5, buffer_callback=buffers.append)
@@ -171,7 +171,7 @@ def send(line: Line, value: object) -> None:
             start += os.write(fd, part[start:])
 
 
-def receive(line: Line) -> Any:
+def receive(line: Connected) -> Any:
     """Read a value that a process of ours wrote. Raises EOFError if the other side has ended."""
     fd = line.fileno()
     (count,) = _SIZE.unpack(_read(fd, _SIZE.size))
@@ -209,7 +209,7 @@ def take_line(*, prints: bool = False) -> IO[bytes]:
     return line
 
 
-def when_gone(line: Line | int, act: Callable[[], object]) -> None:
+def when_gone(line: Connected | int, act: Callable[[], object]) -> None:
     """Call a function, in a thread, when the other side of a line has ended."""
     poll = select.poll()
     poll.register(line, 0)

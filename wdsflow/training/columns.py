@@ -24,7 +24,7 @@ Members = Mapping[str, bytes | int]
 UserMap = Callable[[dict[str, Any]], Any]
 
 
-class Column(NamedTuple):
+class FeedColumn(NamedTuple):
     """A column: the alternatives of its member, the first of which wins, or "__key__" or "__url__"."""
 
     name: str
@@ -74,7 +74,7 @@ def decoded(name: str, data: bytes) -> object:
 
 
 @dataclass(frozen=True)
-class Columns:
+class FeedColumns:
     """What a sample consists of, and the order of its columns in a batch. Picklable.
 
     ``image``: alternatives of the image's member, none if there is no image. ``more``: the other columns. ``order``: IMAGE,
@@ -84,7 +84,7 @@ class Columns:
 
     image: tuple[str, ...]
     captions: Captions | None
-    more: tuple[Column, ...] = ()
+    more: tuple[FeedColumn, ...] = ()
     order: tuple[int, ...] = (IMAGE, TEXT)
     names: tuple[str, ...] | None = None
     map: UserMap | None = None
@@ -102,7 +102,7 @@ class Columns:
         special = {IMAGE: ";".join(self.image), TEXT: str(self.captions)}
         return [special[number] if number < 0 else self.more[number].field for number in self.order]
 
-    def at_epoch(self, epoch: int) -> "Columns":
+    def at_epoch(self, epoch: int) -> "FeedColumns":
         """Return a copy whose random choices are drawn for this epoch."""
         return self if self.captions is None else replace(self, captions=self.captions.at_epoch(epoch))
 
@@ -128,7 +128,7 @@ class Columns:
         return made
 
 
-def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> Columns:
+def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> FeedColumns:
     """Return the columns for fields such as ("jpg;png", "txt|json:caption", "cls", "__key__").
 
     The first field of pictures is the image; the first of texts, or with a colon, the caption. A mapping of names to
@@ -139,13 +139,13 @@ def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> Columns:
     )
     image: tuple[str, ...] = ()
     captions: Captions | None = None
-    more: list[Column] = []
+    more: list[FeedColumn] = []
     order: list[int] = []
     if not given:
         raise FeedError('fields is empty: name what a batch consists of, such as ("jpg;png;webp", "txt")')
     for field in given:
         if field in _OF_SAMPLE:
-            more.append(Column(field, ()))
+            more.append(FeedColumn(field, ()))
             order.append(len(more) - 1)
             continue
         names = () if ":" in field or "|" in field else tuple(name.lower() for name in alternatives(field))
@@ -157,6 +157,8 @@ def parse_fields(fields: Sequence[str] | Mapping[str, str]) -> Columns:
             raise FeedError(f"{field!r} is a second caption in fields: one is tokenized; use map= for more")
         else:
             number = len(more)
-            more.append(Column(field, names))
+            more.append(FeedColumn(field, names))
         order.append(number)
-    return Columns(image, captions, tuple(more), tuple(order), tuple(fields) if isinstance(fields, Mapping) else None)
+    return FeedColumns(
+        image, captions, tuple(more), tuple(order), tuple(fields) if isinstance(fields, Mapping) else None
+    )

@@ -37,7 +37,7 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import quote_path
 from wdsflow.text.words import how_many
 from wdsflow.training.caption_sources import captions_for
-from wdsflow.training.columns import Columns
+from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed.loader import Loader
 from wdsflow.training.feed.nothing_usable import nothing_usable
 from wdsflow.training.feed.recipe import FeedRecipe, FeedSource
@@ -164,7 +164,7 @@ def get_wds_dataset(
     image_key = options.image or getattr(args, "image_key", None) or IMAGES
     fields = tuple(name.lower() for name in alternatives(image_key))
     limit = options.max_pixels or getattr(args, "max_image_pixels", None) or BOMB_PIXELS
-    columns = Columns(fields, captions, names=("image", "text") if _VERSION_4 else None)
+    columns = FeedColumns(fields, captions, names=("image", "text") if _VERSION_4 else None)
     source = FeedSource.of(columns, preprocess_img, tokenizer, options, limit)
     order, subset = _order(args, options, here, source.catalog, is_train=is_train, floor=floor)
     buffers = Buffers.from_environment()

@@ -14,7 +14,7 @@ from wdsflow.text.secrets import redact
 from wdsflow.text.shell import escape
 from wdsflow.text.words import how_many
 
-from .columns import Columns, UserMap, parse_fields
+from .columns import FeedColumns, UserMap, parse_fields
 from .feed.nothing_usable import nothing_usable
 from .feed.recipe import FeedSource
 from .feed.sample_counts import count_samples
@@ -110,7 +110,7 @@ def open_source(shards: Shards, source: WeightedSource, here: RankPlace, options
     ledger = None if source.ledger is None else os.fspath(source.ledger)
     fields = source.fields or ()
     own = replace(options, ledger=ledger, where=source.where, fields=field_names(fields))
-    columns = Columns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
+    columns = FeedColumns((), None, order=(0,), map=source.map) if source.map else parse_fields(fields)
     made = FeedSource.of(columns, source.transform or as_rgb, source.tokenizer, own, options.max_pixels)
     patterns = _patterns(shards)
     urls = shard_list(patterns, own)
@@ -172,7 +172,7 @@ def check_together(opened: Sequence[OpenedSource]) -> None:
     if not sum(weights) < inf or min(weights) <= 0:
         raise FeedError(f"weights are {', '.join(map(str, weights))}; each must be above 0")
 
-    def layout(one: Columns) -> tuple[object, ...]:
+    def layout(one: FeedColumns) -> tuple[object, ...]:
         return one.map is not None, one.names, [min(number, 0) for number in one.order]
 
     if any(layout(source.source.columns) != layout(opened[0].source.columns) for source in opened):

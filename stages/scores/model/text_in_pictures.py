@@ -13,7 +13,7 @@ from .model_score import Model, Output, Request
 from .pictures import PictureScore, Reduce
 from .text_boxes import Boxes, Canvas, Maps, OnCanvas, Point, TextBoxes, boxes_of
 from .text_detector import TextDetector
-from .text_lines import Line, UncutLines, lines_of
+from .text_lines import TextLine, UncutLines, lines_of
 from .text_reader import TextReader
 
 
@@ -116,7 +116,7 @@ class ReadScore(OcrScore):
         return found
 
 
-def _lines(picture: Callable[[], Canvas], found: Maps | TextBoxes) -> list[Line] | UncutLines:
+def _lines(picture: Callable[[], Canvas], found: Maps | TextBoxes) -> list[TextLine] | UncutLines:
     return lines_of(picture().pixels, found)
 
 

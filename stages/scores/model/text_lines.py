@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HEIGHT = 64
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text cut out of a picture, in grey.
 
     Attributes:
@@ -47,13 +47,13 @@ class UncutLines(NamedTuple):
         return [HEIGHT * math.ceil(max(size) / max(1, min(size))) for size in sizes]
 
 
-def lines_of(pixels: "Pixels", output: Maps | TextBoxes) -> list[Line] | UncutLines:
+def lines_of(pixels: "Pixels", output: Maps | TextBoxes) -> list[TextLine] | UncutLines:
     """Return the lines in a canvas (height, width, 3), in which the detector found text."""
     boxes = boxes_on_canvas(output, pixels)
     return UncutLines(pixels, boxes) if isinstance(output, TextBoxes) else cut_lines(pixels, boxes)
 
 
-def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[Line]:
+def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[TextLine]:
     """Return the lines in the boxes on a canvas, cut out of it, even if it is smaller than the picture."""
     import cv2
     from easyocr.utils import get_image_list
@@ -67,10 +67,10 @@ def cut_lines(pixels: "Pixels", boxes: Boxes) -> list[Line]:
         if is_inside:
             selections.append(([[left, right, top, bottom]], []))
     selections += [([], [quad]) for quad in boxes.tilted if _has_sides(quad)]
-    lines: list[Line] = []
+    lines: list[TextLine] = []
     for upright, tilted in selections:
         images, padded_width = get_image_list(upright, tilted, grey, model_height=HEIGHT)
-        lines += [Line(image, int(padded_width)) for _, image in images]
+        lines += [TextLine(image, int(padded_width)) for _, image in images]
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from .easyocr_files import easyocr_config, easyocr_folder, load_weights, weights_identity
 from .model_score import Model
 from .text_detector import TextDetector
-from .text_lines import HEIGHT, Line, UncutLines, cut_lines
+from .text_lines import HEIGHT, TextLine, UncutLines, cut_lines
 
 if TYPE_CHECKING:
     from .pictures import Pixels
@@ -56,12 +56,12 @@ class TextReader(Model, kind="easyocr reader", packages=(*TextDetector.packages,
         generation, recogniser = self._recogniser()
         return _LoadedReader(generation, recogniser, self._ignored(recogniser), self.weights, device)
 
-    def run(self, loaded: "_LoadedReader", batch: Sequence[Sequence[Line] | UncutLines]) -> list[Lines]:
+    def run(self, loaded: "_LoadedReader", batch: Sequence[Sequence[TextLine] | UncutLines]) -> list[Lines]:
         pictures = [cut_lines(*item) if isinstance(item, UncutLines) else item for item in batch]
         texts = iter(loaded.read([line for lines in pictures for line in lines]))
         return [list(islice(texts, len(lines))) for lines in pictures]
 
-    def cost(self, item: Sequence[Line] | UncutLines) -> int:
+    def cost(self, item: Sequence[TextLine] | UncutLines) -> int:
         widths = item.widths if isinstance(item, UncutLines) else [line.width for line in item]
         return max(1, HEIGHT * sum(widths))
 
@@ -110,7 +110,7 @@ class _LoadedReader:
         network.load_state_dict(state)
         self.network = network.to(device).eval().requires_grad_(requires_grad=False)
 
-    def read(self, lines: Sequence[Line]) -> Lines:
+    def read(self, lines: Sequence[TextLine]) -> Lines:
         """Return text and confidence of each line; lines of equal width are read together."""
         numbers_by_width: dict[int, list[int]] = {}
         for number, line in enumerate(lines):

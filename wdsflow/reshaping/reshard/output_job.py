@@ -7,7 +7,7 @@ from .row_file import RowFile
 
 
 @dataclass(frozen=True, eq=False)
-class OutputJob:
+class OutputShardJob:
     """One output to write.
 
     Attributes:

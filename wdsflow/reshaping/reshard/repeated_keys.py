@@ -7,7 +7,7 @@ import numpy as np
 
 from wdsflow.text.words import how_many
 
-from .output_job import OutputJob
+from .output_job import OutputShardJob
 from .row_file import KEY, PIECE
 
 
@@ -15,7 +15,7 @@ class RepeatedKeys(ValueError):
     """Duplicate keys in a shard, if they are to be refused."""
 
 
-def refuse_repeated(jobs: Sequence[OutputJob]) -> None:
+def refuse_repeated(jobs: Sequence[OutputShardJob]) -> None:
     """Raise RepeatedKeys if samples would get another key."""
     samples = 0
     shards = 0
@@ -30,7 +30,7 @@ def refuse_repeated(jobs: Sequence[OutputJob]) -> None:
         )
 
 
-def repeated_keys(job: OutputJob) -> dict[int, int]:
+def repeated_keys(job: OutputShardJob) -> dict[int, int]:
     """Return the rows whose key a reader would confuse with that of an earlier sample, and the number for each.
 
     These are the second and further samples of a key in a shard, and the first ones if the previous shard ends with
@@ -55,7 +55,7 @@ def repeated_keys(job: OutputJob) -> dict[int, int]:
     return numbers
 
 
-def repeats_before(job: OutputJob) -> int:
+def repeats_before(job: OutputShardJob) -> int:
     """Return how many samples directly before the output have the key of its first one."""
     if not job.start:
         return 0

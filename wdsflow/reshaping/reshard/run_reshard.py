@@ -23,7 +23,7 @@ from .bounds import bounds_of
 from .input_job import InputJob
 from .interleaved import refuse_interleaved
 from .open_inputs import OpenInputs
-from .output_job import OutputJob
+from .output_job import OutputShardJob
 from .read_inputs import read_input
 from .repeated_keys import refuse_repeated
 from .reshard_options import USUAL_GRID, Grid, ReshardOptions, ReshardRequest, SplitPart, checked, parse_grid, parts_of
@@ -75,7 +75,7 @@ class _Part:
 
     name: str
     record: _Record
-    jobs: list[OutputJob] = field(default_factory=list)
+    jobs: list[OutputShardJob] = field(default_factory=list)
 
 
 def _reshard(folder: Path, urls: str | Iterable[str], request: ReshardRequest) -> ReshardReport:
@@ -207,7 +207,7 @@ def _plan(
         digits = max(_DIGITS, len(str(len(bounds) - 1)))
         for number, (start, end) in enumerate(bounds):
             target = part.record.folder / f"{number:0{digits}}.tar"
-            part.jobs.append(OutputJob(rows, start, end, options.scattered, target))
+            part.jobs.append(OutputShardJob(rows, start, end, options.scattered, target))
 
 
 def _clear(root: _Record, records: Sequence[_Record]) -> None:

@@ -15,7 +15,7 @@ from wdsflow.shards.tar.tar_header import BLOCK, padded
 from wdsflow.text.shell import both_ends
 
 from .open_inputs import OpenInputs
-from .output_job import OutputJob
+from .output_job import OutputShardJob
 from .record_samples import key_bytes
 from .repeated_keys import repeated_keys, repeats_before
 from .reshard_report import OutputReport
@@ -30,7 +30,7 @@ _EXAMPLES = 3
 _SHOWN = 80
 
 
-def write_output(inputs: OpenInputs, job: OutputJob, report: OutputReport, stop: Event) -> None:
+def write_output(inputs: OpenInputs, job: OutputShardJob, report: OutputReport, stop: Event) -> None:
     """Write an output atomically.
 
     Raises SourceError if an input changed, OSError if the output cannot be written, InterruptedError after ``stop``.
@@ -41,7 +41,7 @@ def write_output(inputs: OpenInputs, job: OutputJob, report: OutputReport, stop:
     report.output = str(job.target)
 
 
-def made_from(inputs: OpenInputs, job: OutputJob) -> dict[str, object]:
+def made_from(inputs: OpenInputs, job: OutputShardJob) -> dict[str, object]:
     """Return the values that determine the bytes of an output: its samples, and the identities of their inputs."""
     from xxhash import xxh3_128
 
@@ -58,7 +58,7 @@ def made_from(inputs: OpenInputs, job: OutputJob) -> dict[str, object]:
     return {"code": _CODE, "samples": samples.hexdigest(), "inputs": identities.hexdigest()}
 
 
-def _pieces(job: OutputJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
+def _pieces(job: OutputShardJob, inputs: JoinedSource, report: OutputReport, stop: Event) -> Iterator[Piece]:
     """Yield the pieces of an output in order, without end-of-archive blocks.
 
     Raises SourceError if an input changed, OSError if it cannot be read, InterruptedError after ``stop``.

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import torch
 
-from wdsflow.training.columns import IMAGE, TEXT, Columns
+from wdsflow.training.columns import IMAGE, TEXT, FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork
 from wdsflow.training.sample_tasks import Task
@@ -23,7 +23,7 @@ Shape: TypeAlias = tuple[int, ...] | None
 class Assembler:
     """Joins samples into a batch: a list of columns, or a dict of them. ``images``: how those of each source are joined."""
 
-    def __init__(self, images: Sequence[ImageWork | None], columns: Columns) -> None:
+    def __init__(self, images: Sequence[ImageWork | None], columns: FeedColumns) -> None:
         self._images = images
         self._columns = columns
         self._pool = BatchPool()

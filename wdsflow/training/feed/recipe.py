@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from wdsflow.images.pillow import BOMB_PIXELS
 from wdsflow.readers.open_clip.versions import Buffers
 from wdsflow.training.caption_sources import Tokenizer, no_tokenizer
-from wdsflow.training.columns import Columns
+from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import FeedOptions
 from wdsflow.training.orders.order import Order
 from wdsflow.training.pixels.image_work import ImageWork, Preprocess, image_work
@@ -19,14 +19,14 @@ class FeedSource:
     """How samples of one source are made. ``images``: None if they have none."""
 
     images: ImageWork | None
-    columns: Columns
+    columns: FeedColumns
     catalog: Catalog
     tokenizer: Tokenizer
 
     @classmethod
     def of(
         cls,
-        columns: Columns,
+        columns: FeedColumns,
         transform: Preprocess,
         tokenizer: Tokenizer | None,
         options: FeedOptions,

@@ -23,7 +23,7 @@ _COUNTERS = 16
 _COUNTING = "the samples of an epoch cannot be counted; a number of samples saves counting them: "
 
 
-class Count(NamedTuple):
+class ShardCount(NamedTuple):
     """The samples of a shard; ``listed``: the number is from ``sizes.json``, and the shard has not been read."""
 
     samples: int
@@ -47,7 +47,7 @@ def count_samples(
 
 def _count_some(
     catalog: Catalog, urls: Sequence[Shard], place: RankPlace, options: FeedOptions, numbers: Iterable[int]
-) -> dict[int, Count]:
+) -> dict[int, ShardCount]:
     """Count the shards of this rank."""
     counting = _Counting(catalog, urls, list(dict.fromkeys(numbers)))
     try:
@@ -70,7 +70,7 @@ class _Counting:
     """Counts the shards ``own``, which are numbers of ``urls``."""
 
     def __init__(self, catalog: Catalog, urls: Sequence[Shard], own: Sequence[int]) -> None:
-        self.counts: dict[int, Count] = {}
+        self.counts: dict[int, ShardCount] = {}
         self._catalog, self._urls, self._own = catalog, urls, own
         # The part of a shard that a ledger keeps has other numbers than sizes.json.
         self._first = {} if catalog.view is not None else _first_of_folders(urls)
@@ -109,16 +109,16 @@ class _Counting:
             return
         counted = self._catalog.count(first)
         if number in self._own:
-            self.counts[number] = Count(counted, listed=False)
+            self.counts[number] = ShardCount(counted, listed=False)
         if sizes.get(os.path.basename(first)) != counted:
             return
         for other in self._others[folder]:
             name = os.path.basename(self._urls[other])
             if name in sizes:
-                self.counts[other] = Count(sizes[name], listed=True)
+                self.counts[other] = ShardCount(sizes[name], listed=True)
 
     def _read(self, number: int) -> None:
-        self.counts[number] = Count(self._catalog.count(self._urls[number]), listed=False)
+        self.counts[number] = ShardCount(self._catalog.count(self._urls[number]), listed=False)
 
 
 def _first_of_folders(urls: Sequence[Shard]) -> dict[str, int]:

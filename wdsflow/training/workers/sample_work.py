@@ -13,7 +13,7 @@ from wdsflow.shards.caption_field import LARGEST
 from wdsflow.stages.base import Dropped, StageError
 from wdsflow.stages.tokenize import CaptionFailure, TokenizerError
 from wdsflow.training.caption_sources import TokenizedCaptions
-from wdsflow.training.columns import Columns
+from wdsflow.training.columns import FeedColumns
 from wdsflow.training.feed_options import SampleError
 from wdsflow.training.pixels.image_work import ImageWork, TransformError
 from wdsflow.training.sample_tasks import Blob, MadeSample, Task
@@ -36,7 +36,7 @@ class SampleWork:
     """
 
     images: ImageWork | None
-    columns: Columns
+    columns: FeedColumns
     tokens: TokenizedCaptions
     largest: int
     processes: str = 'args["workers"]'
