@@ -179,7 +179,12 @@ class Worker:
         import tempfile
 
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by ``close``
-        self._mark = Mark(self._file.fileno())
+        try:
+            self._mark = Mark(self._file.fileno())
+        except OSError:
+            # The disk is full.
+            self._file.close()
+            raise
         self._peer: Peer | None = None
         self._lock = threading.Lock()
         self._stopped = False
