@@ -29,7 +29,7 @@ class Writer:
 
         body = Text.assemble(*parts)
         width = max(self.console.width - indent, _NARROWEST)
-        # The first line may be longer than the others, which have a hanging indent: they are wrapped anew.
+        # The first line may be longer than the others, which have a hanging indent: the rest is wrapped by itself.
         first = (body.wrap(self.console, width) or [Text()])[0]
         lines = [first]
         rest = body[len(first.plain) :]

@@ -131,7 +131,7 @@ def _refuse_pipes(data: str, options: FeedOptions) -> None:
     except PipeNotAllowed as error:
         fail(f"{error}:", *(line.strip() for line in pipe_fixes(options)))
     except NoShards:
-        # The feed says which shards are missing, and goes on without them.
+        # The feed reports missing shards, and reads the others.
         return
 
 

@@ -27,8 +27,8 @@ class SampleScorer(AbstractContextManager["SampleScorer"]):
         program: the recipe.
         table: gets the values. Those that it has are not computed.
         calls: the scores to compute.
-        mark: is told which sample is worked on.
-        settled: is told which samples are done.
+        mark: gets the number of the current sample, for the case that the process dies.
+        settled: counts the samples that are done, for the progress.
         models: where models run.
         embeddings: outputs of models that an earlier run has stored.
         resized: gets the images of kept samples, None if they keep their size.
